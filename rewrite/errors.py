@@ -1,0 +1,124 @@
+"""Diagnostics: what went wrong, where, and what to do about it.
+
+In: nothing. Out: `Span`, `Diagnostic` and the one exception that carries them, `RewriteError`.
+Every layer reports through these; only the command line prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of text in a file. Lines and columns count from 1; the end is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A second place that explains the first one."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem. `code` (RWnnn) has a page in docs/errors and never changes its meaning."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+    labels: tuple[Label, ...] = ()
+    subject: str | None = None  # the model, node or pack it is about, where there is no text span
+
+    def headline(self) -> str:
+        """`place: error[CODE]: message`, the first line of every report."""
+        place = self.subject or ""
+        if self.span is not None:
+            place = f"{self.span.file}:{self.span.line}:{self.span.column}"
+        head = f"error[{self.code}]: {self.message}"
+        return f"{place}: {head}" if place else head
+
+
+@dataclass(frozen=True)
+class RewriteError(Exception):
+    """Raised at the end of a stage with every problem that the stage found."""
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(d.headline() for d in self.diagnostics)
+
+
+def error(
+    code: str,
+    message: str,
+    span: Span | None = None,
+    hint: str | None = None,
+    labels: Iterable[Label] = (),
+    subject: str | None = None,
+) -> RewriteError:
+    """A `RewriteError` of one diagnostic."""
+    return RewriteError((Diagnostic(code, message, span, hint, tuple(labels), subject),))
+
+
+@dataclass
+class Collector:
+    """Gathers diagnostics through a stage; `raise_if_any` ends it."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        span: Span | None = None,
+        hint: str | None = None,
+        labels: Iterable[Label] = (),
+    ) -> None:
+        self.found.append(Diagnostic(code, message, span, hint, tuple(labels)))
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            ordered = sorted(self.found, key=_position)
+            raise RewriteError(tuple(ordered))
+
+
+def _position(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
+    span = diagnostic.span
+    if span is None:
+        return ("", 0, 0, diagnostic.code)
+    return (span.file, span.line, span.column, diagnostic.code)
+
+
+def render(diagnostic: Diagnostic, source: str | None = None) -> str:
+    """The whole report: headline, the line of text with a caret, labels, hint."""
+    lines = [diagnostic.headline()]
+    if diagnostic.span is not None and source is not None:
+        lines += _caret(diagnostic.span, source)
+    for label in diagnostic.labels:
+        lines.append(f"  note: {label.span.file}:{label.span.line}:{label.span.column}: {label.text}")
+    if diagnostic.hint:
+        lines.append(f"  hint: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+def _caret(span: Span, source: str) -> list[str]:
+    rows = source.splitlines()
+    if not 1 <= span.line <= len(rows):
+        return []
+    row = rows[span.line - 1]
+    last = span.end_column - 1 if span.end_line == span.line else len(row)
+    width = max(1, last - span.column + 1)
+    indent = "".join("\t" if c == "\t" else " " for c in row[: span.column - 1])
+    gutter = f"{span.line:5d} | "
+    return [gutter + row, " " * 5 + " | " + indent + "^" * width]

@@ -1,0 +1,88 @@
+"""The words that every layer shares: element types, tensor types, operator declarations.
+
+In: nothing. Out: `DTYPES`, `Type`, `OpSchema`. No ONNX here: `rewrite/ops` fills these from
+the ONNX schema registry, `rewrite/graph` converts them to and from the model's own objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+# Short name -> value of onnx.TensorProto.DataType (onnx/onnx.in.proto).
+DTYPES: Mapping[str, int] = {
+    "f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "string": 8,
+    "bool": 9, "f16": 10, "f64": 11, "u32": 12, "u64": 13, "c64": 14, "c128": 15, "bf16": 16,
+    "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19, "f8e5m2fnuz": 20, "u4": 21, "s4": 22,
+    "f4e2m1": 23, "f8e8m0": 24, "u2": 25, "s2": 26,
+}  # fmt: skip
+
+# Names in rule text that stand for several element types.
+DTYPE_CLASSES: Mapping[str, frozenset[str]] = {
+    "f": frozenset(n for n in DTYPES if n[0] == "f" or n == "bf16"),
+    "s": frozenset(n for n in DTYPES if n[0] == "s" and n != "string"),
+    "u": frozenset(n for n in DTYPES if n[0] == "u"),
+    "int": frozenset(n for n in DTYPES if n[0] in "su" and n != "string"),
+    "num": frozenset(n for n in DTYPES if n not in ("string", "bool")),
+}
+
+# A dimension: a size, or the name of a size. Two equal names are the same size.
+# A name that starts with "?" was made by the tool for a size that the model does not name.
+Dim = int | str
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Element type and shape of a tensor value; None where not known (`shape` None: rank unknown)."""
+
+    dtype: str | None
+    shape: Shape | None
+
+
+UNKNOWN = Type(None, None)
+
+AttributeKind = Literal[
+    "int", "float", "string", "tensor", "graph", "sparse_tensor", "type_proto",
+    "ints", "floats", "strings", "tensors", "graphs", "sparse_tensors", "type_protos",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSchema:
+    """One attribute: kind, and the value it has when a node does not give it (None: no value)."""
+
+    name: str
+    kind: AttributeKind
+    required: bool
+    default: object | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSchema:
+    """One input or output. `type` is a type variable of the schema ("T") or a concrete type string."""
+
+    name: str
+    option: Literal["single", "optional", "variadic"]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpSchema:
+    """One version of one operator. `domain` "" is ai.onnx. `since` is the opset that introduced it.
+
+    `legacy` maps an input index to the attribute that carried the same operand in this version:
+    the schema is always presented in the newest form (ReduceMean's `axes` is an input), and a
+    version that had it as an attribute says so here. See rewrite/ops/legacy.py.
+    """
+
+    domain: str
+    name: str
+    since: int
+    inputs: tuple[OperandSchema, ...]
+    outputs: tuple[OperandSchema, ...]
+    attributes: Mapping[str, AttributeSchema]
+    types: Mapping[str, frozenset[str]]  # type variable -> short dtype names it admits
+    legacy: Mapping[int, str]
+    deprecated: bool = False
