@@ -1,0 +1,44 @@
+# Every target makes the environment it needs; `make` alone lists the targets.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/ready
+JOBS   ?= 2
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt wheel clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## rewrite two real models for Hexagon, report, compare with onnxruntime
+	$(BIN)/python demo/demo.py
+
+test: $(READY) ## run the tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: $(READY) ## formatting, lint, types, rule files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/rewrite fmt --check rules
+
+fmt: $(READY) ## format Python and rule files
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/rewrite fmt rules
+
+wheel: $(READY) ## build the wheel into dist/
+	$(BIN)/python -m hatchling build --target wheel
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# New dependencies are installed when pyproject.toml changes.
+$(READY): pyproject.toml tools/environment.py
+	$(PYTHON) tools/environment.py $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
