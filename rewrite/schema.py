@@ -15,7 +15,7 @@ DTYPES: Mapping[str, int] = {
     "f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "string": 8,
     "bool": 9, "f16": 10, "f64": 11, "u32": 12, "u64": 13, "c64": 14, "c128": 15, "bf16": 16,
     "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19, "f8e5m2fnuz": 20, "u4": 21, "s4": 22,
-    "f4e2m1": 23, "f8e8m0": 24, "u2": 25, "s2": 26,
+    "f4e2m1": 23, "f8e8m0": 24, "u2": 25, "s2": 26, "f6e2m3": 27, "f6e3m2": 28,
 }  # fmt: skip
 
 # Names in rule text that stand for several element types.

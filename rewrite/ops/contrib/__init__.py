@@ -1,0 +1,1 @@
+"""Facts about operators outside the ONNX standard."""
