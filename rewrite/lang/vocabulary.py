@@ -1,0 +1,60 @@
+"""What rule text may name: operators, functions, classes, phases. Filled by later layers.
+
+In: nothing. Out: `Vocabulary`, the one argument through which `check` and `pack` learn about ONNX
+and about the functions that `match` offers, so that this layer imports neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rewrite.schema import OpSchema
+
+# What an argument or a result is, coarsely.
+#   value    a graph value: only its shape, dtype, rank, constness and uses are known
+#   tensor   a known constant: a value matched with `const`, or computed from such
+#   operator the name of an operator (`ms.Gelu`), only as an argument of a target's method
+#   any      anything; as a result: not known before the match
+Kind = Literal[
+    "tensor", "number", "bool", "string", "list", "dtype", "dim", "value", "operator", "any"
+]
+
+PHASES: tuple[str, ...] = ("clean", "fold", "fuse", "quantize", "lower", "group")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter. A variadic one is the last and takes any number of arguments."""
+
+    name: str
+    kind: Kind
+    optional: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """A function of the closed set, or a method of `target`. `doc` is one sentence."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    result: Kind
+    doc: str
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Everything that rule text may refer to and that is not defined in rule text."""
+
+    schemas: Callable[[str, str], tuple[OpSchema, ...]]  # (domain, name) -> ascending `since`
+    domains: Mapping[str, str]  # prefix -> domain
+    commutative: frozenset[tuple[str, str]]  # (domain, name)
+    classes: Mapping[str, frozenset[tuple[str, str]]]  # "pointwise" -> (domain, name)s
+    functions: Mapping[str, FunctionSignature]
+    target_methods: Mapping[str, FunctionSignature]
+    target_fields: Mapping[str, Kind] = field(default_factory=dict)  # `target.opset`
+    value_fields: Mapping[str, Kind] = field(default_factory=dict)  # `x.scale`
+    phases: tuple[str, ...] = PHASES
+    newest_opset: int = 26
