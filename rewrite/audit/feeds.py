@@ -1,0 +1,178 @@
+"""Random inputs for a model, from its declared input types.
+
+In: a `ModelProto` and a seed. Out: name -> array. A symbolic dim has one size in all inputs;
+which size, and which range integers have, is the `Plan`: callers try plans until the model runs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper
+
+Array = npt.NDArray[Any]
+Feeds = dict[str, Array]
+
+# Limits of numpy's and of ml_dtypes' types (the functions have no annotations).
+_FINFO: Callable[[Any], Any] = ml_dtypes.finfo
+_IINFO: Callable[[Any], Any] = ml_dtypes.iinfo
+
+FLOATS = frozenset(
+    {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+)
+_FLOAT8 = frozenset(
+    {
+        TensorProto.FLOAT8E4M3FN,
+        TensorProto.FLOAT8E4M3FNUZ,
+        TensorProto.FLOAT8E5M2,
+        TensorProto.FLOAT8E5M2FNUZ,
+    }
+)
+_COMPLEX = frozenset({TensorProto.COMPLEX64, TensorProto.COMPLEX128})
+_WIDE_INTEGERS = frozenset(
+    {TensorProto.INT64, TensorProto.INT32, TensorProto.UINT64, TensorProto.UINT32}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Sizes for dims that the model does not fix, and an exclusive bound for wide integers."""
+
+    first: int  # a leading unnamed or named dim, usually the batch
+    other: int
+    integers: int
+
+    def __str__(self) -> str:
+        return f"sizes {self.first} and {self.other}, integers below {self.integers}"
+
+
+PLANS: tuple[Plan, ...] = (
+    Plan(2, 4, 8),
+    Plan(1, 4, 2),
+    Plan(1, 1, 2),
+    Plan(1, 32, 8),
+    Plan(1, 64, 2),
+    Plan(1, 224, 2),
+    Plan(3, 3, 1),
+    Plan(1, 512, 2),
+    Plan(1, 16000, 2),
+)
+
+
+class NoFeedsError(Exception):
+    """An input whose values cannot be made up (a sequence, an optional, a map)."""
+
+
+def open_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Inputs that the caller must give; those with a default keep it."""
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    defaults |= {tensor.values.name for tensor in model.graph.sparse_initializer}
+    return [value for value in model.graph.input if value.name not in defaults]
+
+
+def make_feeds(model: onnx.ModelProto, plan: Plan, seed: int, style: str = "normal") -> Feeds:
+    """One set of inputs. `style`: normal, unit (0 to 1), large, tiny, zero, negative, special."""
+    sizes: dict[str, int] = {}
+    feeds: Feeds = {}
+    for value in open_inputs(model):
+        if not value.type.HasField("tensor_type"):
+            kind = value.type.WhichOneof("value")
+            raise NoFeedsError(f"input {value.name!r} is not a tensor ({kind})")
+        tensor = value.type.tensor_type
+        shape = _shape(tensor, plan, sizes)
+        rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
+        feeds[value.name] = _array(rng, tensor.elem_type, shape, plan, style, value.name)
+    return feeds
+
+
+def _shape(tensor: Any, plan: Plan, sizes: dict[str, int]) -> tuple[int, ...]:
+    if not tensor.HasField("shape"):
+        return (plan.first, plan.other)
+    dims = []
+    for position, dim in enumerate(tensor.shape.dim):
+        if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
+            dims.append(int(dim.dim_value))
+            continue
+        size = plan.first if position == 0 else plan.other
+        name = dim.dim_param
+        dims.append(sizes.setdefault(name, size) if name else size)
+    return tuple(dims)
+
+
+def _array(
+    rng: np.random.Generator, elem: int, shape: tuple[int, ...], plan: Plan, style: str, name: str
+) -> Array:
+    if elem in FLOATS or elem in _FLOAT8:
+        return _STYLES[style](rng, shape).astype(helper.tensor_dtype_to_np_dtype(elem))
+    if elem in _COMPLEX:
+        parts = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+        return parts.astype(helper.tensor_dtype_to_np_dtype(elem))
+    if elem == TensorProto.BOOL:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if elem == TensorProto.STRING:
+        words = np.array(["a", "bc", "def", "", "1.5", "été"], dtype=object)
+        return words[rng.integers(0, len(words), shape)]
+    dtype = helper.tensor_dtype_to_np_dtype(elem)
+    if elem in _WIDE_INTEGERS:
+        return rng.integers(0, plan.integers, shape).astype(dtype)
+    info: Any = _IINFO(dtype)
+    return rng.integers(int(info.min), int(info.max) + 1, shape).astype(dtype)
+
+
+def _special(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Every class of float value: infinities, NaN, both zeros, halves, the smallest and largest."""
+    pool = np.array(
+        [np.inf, -np.inf, np.nan, 0.0, -0.0, 0.5, -1.5, 2.5, 1.0, -1.0, 1e-45, -1e-40, 3e38, -3e38]
+    )
+    return np.asarray(pool[rng.integers(0, len(pool), shape)])
+
+
+_STYLES: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "unit": lambda rng, shape: rng.random(shape),
+    "large": lambda rng, shape: rng.standard_normal(shape) * 30.0,
+    "tiny": lambda rng, shape: rng.standard_normal(shape) * 1e-4,
+    "zero": lambda rng, shape: np.zeros(shape),
+    "negative": lambda rng, shape: -np.abs(rng.standard_normal(shape)) - 0.25,
+    "special": _special,
+}
+
+
+def perturbed(feeds: Feeds, relative: float, seed: int) -> Feeds:
+    """Each float input times 1 ± `relative` (at least two units in its last place)."""
+    changed: Feeds = {}
+    for name, array in feeds.items():
+        if not is_float(array):
+            changed[name] = array
+            continue
+        step = max(relative, 2 * epsilon(array))
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        signs = rng.integers(0, 2, array.shape) * 2.0 - 1.0
+        changed[name] = (array.astype(np.float64) * (1.0 + step * signs)).astype(array.dtype)
+    return changed
+
+
+def is_float(array: Array) -> bool:
+    """Real floats of numpy and ml_dtypes (whose kind is "V" or "f")."""
+    try:
+        return array.dtype.kind != "c" and bool(_FINFO(array.dtype))
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+def epsilon(array: Array) -> float:
+    return float(_FINFO(array.dtype).eps)
+
+
+def styles(exact: bool) -> Iterator[str]:
+    """The styles to run in turn; infinities and NaN only where the claim speaks of them."""
+    yield from ("normal", "unit", "large", "negative", "tiny", "zero")
+    if exact:
+        yield "special"

@@ -1,0 +1,142 @@
+"""Independent runtimes to compare with: onnxruntime where installed, else the reference evaluator.
+
+In: a model, feeds. Out: outputs in the order of the graph, or `CannotRunError` with the reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from rewrite.audit.feeds import Array, Feeds
+
+# dtypes of ml_dtypes that onnxruntime takes only as OrtValues of the raw bits.
+_RAW_BITS = {np.dtype(ml_dtypes.bfloat16): (TensorProto.BFLOAT16, np.uint16)}
+
+
+class CannotRunError(Exception):
+    """This runtime does not take this model or these inputs."""
+
+
+class Runner(Protocol):
+    name: str
+
+    def run(self, feeds: Feeds) -> list[Array | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model in memory, or the file of one with external data."""
+
+    proto: onnx.ModelProto
+    path: Path | None
+
+
+def source_of(model: onnx.ModelProto | str | Path) -> Source:
+    if isinstance(model, onnx.ModelProto):
+        return Source(model, None)
+    path = Path(model)
+    return Source(onnx.load(str(path), load_external_data=False), path)
+
+
+def has_onnxruntime() -> bool:
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+def runners(item: Source) -> list[type[OnnxRuntime] | type[Reference]]:
+    """The runtimes to try, most independent first."""
+    return [OnnxRuntime, Reference] if has_onnxruntime() else [Reference]
+
+
+class OnnxRuntime:
+    name = "onnxruntime"
+
+    def __init__(self, item: Source) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        text: Any = str(item.path) if item.path else item.proto.SerializeToString()
+        try:
+            self.session = onnxruntime.InferenceSession(
+                text, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as problem:  # onnxruntime's exceptions share no base class but this
+            raise CannotRunError(_first_line(problem)) from problem
+        self.outputs = [value.name for value in item.proto.graph.output]
+        self._raw = any(
+            value.type.tensor_type.elem_type == TensorProto.BFLOAT16
+            for value in (*item.proto.graph.input, *item.proto.graph.output)
+        )
+
+    def run(self, feeds: Feeds) -> list[Array | None]:
+        try:
+            if self._raw:
+                return self._run_raw(feeds)
+            return list(self.session.run(self.outputs, feeds))
+        except Exception as problem:
+            raise CannotRunError(_first_line(problem)) from problem
+
+    def _run_raw(self, feeds: Feeds) -> list[Array | None]:
+        import onnxruntime
+
+        values = {name: _ort_value(onnxruntime, array) for name, array in feeds.items()}
+        results = self.session.run_with_ort_values(self.outputs, values)
+        return [_from_ort(result) for result in results]
+
+
+class Reference:
+    name = "onnx.reference"
+
+    def __init__(self, item: Source) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        try:
+            self.evaluator = ReferenceEvaluator(str(item.path) if item.path else item.proto)
+        except Exception as problem:
+            raise CannotRunError(_first_line(problem)) from problem
+
+    def run(self, feeds: Feeds) -> list[Array | None]:
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = self.evaluator.run(None, dict(feeds))
+        except Exception as problem:
+            raise CannotRunError(_first_line(problem)) from problem
+        return list(cast(Sequence[Array | None], results))
+
+
+def _ort_value(onnxruntime: Any, array: Array) -> Any:
+    raw = _RAW_BITS.get(array.dtype)
+    if raw is None:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    elem, bits = raw
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        np.ascontiguousarray(array).view(bits), elem
+    )
+
+
+def _from_ort(value: Any) -> Array:
+    if value.element_type() != TensorProto.BFLOAT16:
+        return np.asarray(value.numpy())
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    return np.frombuffer(raw, dtype=dtype).reshape(tuple(value.shape()))
+
+
+def _first_line(problem: Exception) -> str:
+    text = str(problem).strip() or type(problem).__name__
+    return text.splitlines()[0][:300]

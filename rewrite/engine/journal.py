@@ -1,0 +1,136 @@
+"""What a run did, as frozen records: explain, coverage, ledger and report all read this.
+
+In: calls of the engine while it works (`Log`). Out: `Journal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rewrite.engine.ledger import Bound
+
+Reason = Literal["fixpoint", "limit_applications", "limit_time", "limit_growth", "cycle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One rule applied once. Nodes are named by their first output, which is unique in a graph."""
+
+    rule: str
+    phase: str
+    bound: Bound
+    graph: str
+    roots: tuple[str, ...]
+    removed: tuple[str, ...]  # operators matched
+    added: tuple[str, ...]  # operators emitted
+    branches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A step that was begun and rolled back, or not begun at all: the graph is as it was."""
+
+    rule: str
+    phase: str
+    graph: str
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A node whose outputs were computed. `bound` says how far any conforming runtime may differ."""
+
+    operator: str
+    graph: str
+    outputs: tuple[str, ...]
+    nbytes: int
+    bound: Bound
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A group outlined: `name` is the local function, `node` the call that stands for it."""
+
+    name: str
+    rule: str
+    graph: str
+    node: str
+    nodes: tuple[str, ...]  # operators inside
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """Count of one kind of tidying: `dead`, `common`, `duplicate`, `inlined`."""
+
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Rules that undo each other, in the order they fired, and the values they fired at."""
+
+    rules: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    reason: Reason
+    rounds: int
+    applications: int
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    applied: tuple[Applied, ...]
+    refused: tuple[Refused, ...]
+    folded: tuple[Folded, ...]
+    groups: tuple[Grouped, ...]
+    cleaned: tuple[Cleaned, ...]
+    cycles: tuple[Cycle, ...]
+    stop: Stop
+    seconds: Mapping[str, float]
+
+    def fired(self) -> dict[str, int]:
+        """Rule -> number of applications, most frequent first, then by name."""
+        counts: dict[str, int] = {}
+        for record in (*self.applied, *self.groups):
+            counts[record.rule] = counts.get(record.rule, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass(slots=True)
+class Log:
+    """Collects records during a run. The same refusal met twice is kept once."""
+
+    applied: list[Applied] = field(default_factory=list)
+    folded: list[Folded] = field(default_factory=list)
+    groups: list[Grouped] = field(default_factory=list)
+    cycles: list[Cycle] = field(default_factory=list)
+    _refused: dict[Refused, None] = field(default_factory=dict)
+    _cleaned: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, record: Refused) -> None:
+        self._refused[record] = None
+
+    def clean(self, kind: str, count: int) -> None:
+        if count:
+            self._cleaned[kind] = self._cleaned.get(kind, 0) + count
+
+    def close(self, stop: Stop, seconds: Mapping[str, float]) -> Journal:
+        cleaned = tuple(Cleaned(kind, count) for kind, count in sorted(self._cleaned.items()))
+        return Journal(
+            applied=tuple(self.applied),
+            refused=tuple(self._refused),
+            folded=tuple(self.folded),
+            groups=tuple(self.groups),
+            cleaned=cleaned,
+            cycles=tuple(self.cycles),
+            stop=stop,
+            seconds=dict(seconds),
+        )

@@ -1,0 +1,109 @@
+"""`compare` accepts what a ledger allows, rejects the rest, and says what it could not run."""
+
+import numpy as np
+import onnx
+from onnx import parser
+
+from rewrite.audit.verify import compare
+from rewrite.engine.ledger import Bound, Entry, Ledger
+
+HEADER = '<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]>\n'
+
+
+def model(text: str) -> onnx.ModelProto:
+    return parser.parse_model(HEADER + text)
+
+
+def ledger(bound: Bound) -> Ledger:
+    return Ledger((Entry("r", bound, 1, "test"),))
+
+
+RELU = model("g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }")
+
+
+def test_the_same_model_is_exactly_equal() -> None:
+    found = compare(RELU, RELU, 8, Ledger())
+    assert found.ok
+    assert found.runs == 8
+    assert found.conditioning == 1.0
+
+
+def test_a_wrong_model_is_named() -> None:
+    wrong = model("g (float[N,3] x) => (float[N,3] y) { y = Abs(x) }")
+    found = compare(RELU, wrong, 4, ledger(Bound("equal", rtol=1e-5)))
+    assert found.status == "different"
+    assert "'y'" in found.reason
+
+
+def test_reassociation_is_within_equal_but_not_exact() -> None:
+    a = model(
+        "g (float[64] x, float[64] z, float[64] w) => (float[64] y) { t = Add(x, z) y = Add(t, w) }"
+    )
+    b = model(
+        "g (float[64] x, float[64] z, float[64] w) => (float[64] y) { t = Add(z, w) y = Add(x, t) }"
+    )
+    assert compare(a, b, 4, ledger(Bound("equal", rtol=1e-6))).ok
+    assert compare(a, b, 4, Ledger()).status == "different"
+
+
+def test_conditioning_scales_the_tolerance() -> None:
+    """exp(30 x) magnifies a relative change of x by up to |30 x|."""
+    body = "g (float[256] x) => (float[256] y) { c = Constant<value_float = 30.0>() t = Mul(x, c) y = Exp(t) }"
+    found = compare(model(body), model(body), 2, ledger(Bound("equal", rtol=1e-6)))
+    assert found.ok
+    assert found.conditioning > 10.0
+
+
+def test_random_operators_are_not_called_verified() -> None:
+    noise = model("g (float[4] x) => (float[4] y) { n = RandomNormalLike(x) y = Add(n, x) }")
+    found = compare(noise, noise, 2, Ledger())
+    assert found.status == "unverified"
+    assert "random" in found.reason
+
+
+def test_what_cannot_run_says_why() -> None:
+    strange = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18, "nowhere" : 1]> '
+        "g (float[4] x) => (float[4] y) { y = nowhere.Thing(x) }"
+    )
+    found = compare(strange, strange, 2, Ledger())
+    assert found.status == "unverified"
+    assert "cannot be run" in found.reason
+
+
+def test_a_rewritten_model_that_does_not_load_is_different() -> None:
+    broken = model("g (float[N,3] x) => (float[N,3] y) { y = com.microsoft.NoSuchOp(x) }")
+    found = compare(RELU, broken, 2, Ledger())
+    assert found.status == "different"
+    assert "does not load" in found.reason
+
+
+def test_symbolic_dims_and_defaults_and_integers() -> None:
+    gather = model(
+        "g (float[V,D] table, int64[N] ids, float[N,D] z) => (float[N,D] y) "
+        "{ t = Gather(table, ids) y = Add(t, z) }"
+    )
+    found = compare(gather, gather, 3, Ledger())
+    assert found.ok, found.reason
+
+
+def test_a_change_only_at_infinity_needs_exact_inputs() -> None:
+    """NaN from inf - inf: before and after agree bit for bit."""
+    same = model("g (float[4] x) => (float[4] y) { y = Sub(x, x) }")
+    zero = model(
+        "g (float[4] x) => (float[4] y) { z = Constant<value_float = 0.0>() y = Mul(x, z) }"
+    )
+    assert compare(same, same, 2, Ledger()).ok
+    assert compare(same, zero, 2, ledger(Bound("equal", rtol=0.0))).ok
+    assert compare(same, zero, 2, Ledger()).status == "different"  # -0 is not 0
+
+
+def test_weights_are_perturbed_where_no_input_is_float() -> None:
+    m = model(
+        "g (int64[3] ids) => (float[3,2] y) <float[8,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> "
+        "{ t = Gather(table, ids) y = Exp(t) }"
+    )
+    found = compare(m, m, 2, ledger(Bound("equal", rtol=1e-6)))
+    assert found.ok
+    assert found.conditioning > 5.0
+    assert np.isfinite(found.conditioning)
