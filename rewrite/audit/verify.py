@@ -2,10 +2,11 @@
 
 In: the two models, the number of runs, the `Ledger` of the rewriting. Out: `Verification`.
 
-An `exact` ledger demands the same bits. Otherwise each step of the ledger is a relative error made somewhere inside
-the model, and the rest of the model may magnify it. That factor is measured: the inputs (or, where
-none is a float, the float weights) are changed by a relative 2^-20, and the change of the outputs of the original
-divided by 2^-20 is the conditioning, at least 1. What cannot be run is not verified, and says why.
+An `exact` ledger demands the same bits. Otherwise each step of the ledger is a relative error
+made somewhere inside the model, and the rest of the model may magnify it. That factor is measured:
+the inputs (or, where none is a float, the float weights) are changed by a relative 2^-20, and the
+change of the original's outputs divided by 2^-20 is the conditioning, at least 1. What cannot be
+run is not verified, and says why.
 """
 
 from __future__ import annotations
@@ -24,14 +25,22 @@ from rewrite.audit.feeds import (
     PLANS,
     Array,
     Feeds,
-    NoFeeds,
+    NoFeedsError,
     Plan,
     epsilon,
     is_float,
     make_feeds,
     perturbed,
 )
-from rewrite.audit.runtimes import CannotRun, Runner, Source, runners, source_of
+from rewrite.audit.runtimes import (
+    CannotRunError,
+    OnnxRuntime,
+    Reference,
+    Runner,
+    Source,
+    runners,
+    source_of,
+)
 from rewrite.engine.ledger import Bound, Ledger
 
 _STEP = 2.0**-20
@@ -45,13 +54,14 @@ _EPS = {
 }
 
 Outputs = list[Array | None]
+Runtime = type[OnnxRuntime] | type[Reference]
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     """`equal`: every run agreed within the ledger. `different`: at least one did not.
 
-    `unverified`: the original could not be run, or not twice with the same result; `reason` says why.
+    `unverified`: the original cannot be run, or not twice with the same result; see `reason`.
     """
 
     status: Literal["equal", "different", "unverified"]
@@ -84,7 +94,7 @@ def compare(
         try:
             first = runtime(old)
             plan, feeds = _working_plan(first, old, seed)
-        except (CannotRun, NoFeeds) as problem:
+        except (CannotRunError, NoFeedsError) as problem:
             reasons.append(f"{runtime.name}: {problem}")
             continue
         return _judge(runtime, first, (old, new), plan, feeds, n, ledger, seed)
@@ -93,12 +103,12 @@ def compare(
 
 def _working_plan(runner: Runner, item: Source, seed: int) -> tuple[Plan, Feeds]:
     """The first plan under which the original runs."""
-    problem: CannotRun | None = None
+    problem: CannotRunError | None = None
     for plan in PLANS:
         feeds = make_feeds(item.proto, plan, seed)
         try:
             runner.run(feeds)
-        except CannotRun as found:
+        except CannotRunError as found:
             problem = problem or found
             if not feeds:
                 break
@@ -109,7 +119,7 @@ def _working_plan(runner: Runner, item: Source, seed: int) -> tuple[Plan, Feeds]
 
 
 def _judge(
-    runtime: type,
+    runtime: Runtime,
     first: Runner,
     items: tuple[Source, Source],
     plan: Plan,
@@ -127,7 +137,7 @@ def _judge(
         return Verification("unverified", runtime=runtime.name, reason=reason)
     try:
         second: Runner = runtime(new)
-    except CannotRun as problem:
+    except CannotRunError as problem:
         return _broken(runtime.name, f"the rewritten model does not load: {problem}")
     eps = _coarsest(old.proto)
     factor = 1.0 if bound.kind == "exact" else _conditioning(runtime, first, old, feeds, base, seed)
@@ -137,14 +147,12 @@ def _judge(
         feeds = make_feeds(old.proto, plan, seed + run, _STYLES[run % len(_STYLES)])
         try:
             wanted = first.run(feeds)
-        except CannotRun:
+        except CannotRunError:
             continue  # inputs of this style are outside what the model takes
         try:
             got = second.run(feeds)
-        except CannotRun as problem:
-            return _broken(
-                runtime.name, f"the rewritten model fails where the original runs: {problem}"
-            )
+        except CannotRunError as problem:
+            return _broken(runtime.name, f"fails where the original runs: {problem}")
         done += 1
         for name, a, b in zip(names, wanted, got, strict=True):
             found = differ(name, a, b, bound, factor, eps)
@@ -175,7 +183,7 @@ def _coarsest(model: onnx.ModelProto) -> float:
 
 
 def _conditioning(
-    runtime: type, first: Runner, item: Source, feeds: Feeds, base: Outputs, seed: int
+    runtime: Runtime, first: Runner, item: Source, feeds: Feeds, base: Outputs, seed: int
 ) -> float:
     """The largest relative change of an output per relative change of the inputs, at least 1."""
     step = _STEP
@@ -185,7 +193,7 @@ def _conditioning(
             trials = [first.run(perturbed(feeds, step, seed + k)) for k in (1, 2)]
         else:
             trials = [_perturbed_weights(runtime, item, seed).run(feeds)]
-    except CannotRun:
+    except CannotRunError:
         return 1.0
     factor = 1.0
     for outputs in trials:
@@ -204,13 +212,14 @@ def _change(a: Array | None, b: Array | None) -> float:
     finite = np.isfinite(old) & np.isfinite(new)
     if not finite.any():
         return 0.0
-    magnitude = float(np.abs(old[finite]).max())
-    return float(np.abs(old - new)[finite].max()) / magnitude if magnitude else 0.0
+    old, new = old[finite], new[finite]
+    magnitude = float(np.abs(old).max())
+    return float(np.abs(old - new).max()) / magnitude if magnitude else 0.0
 
 
-def _perturbed_weights(runtime: type, item: Source, seed: int) -> Runner:
+def _perturbed_weights(runtime: Runtime, item: Source, seed: int) -> Runner:
     if item.path is not None or item.proto.ByteSize() > _MAX_PERTURBED_BYTES:
-        raise CannotRun("too large to copy")
+        raise CannotRunError("too large to copy")
     copy = onnx.ModelProto()
     copy.CopyFrom(item.proto)
     weights = {

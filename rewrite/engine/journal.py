@@ -41,7 +41,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A node whose outputs were computed. `bound` says how far any conforming runtime may differ."""
+    """A node whose outputs were computed; `bound`: how far a conforming runtime may differ."""
 
     operator: str
     graph: str
@@ -99,8 +99,8 @@ class Journal:
     def fired(self) -> dict[str, int]:
         """Rule -> number of applications, most frequent first, then by name."""
         counts: dict[str, int] = {}
-        for record in (*self.applied, *self.groups):
-            counts[record.rule] = counts.get(record.rule, 0) + 1
+        for rule in (*(a.rule for a in self.applied), *(g.rule for g in self.groups)):
+            counts[rule] = counts.get(rule, 0) + 1
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -18,6 +18,7 @@ def ledger(bound: Bound) -> Ledger:
     return Ledger((Entry("r", bound, 1, "test"),))
 
 
+HEAD3 = "g (float[64] x, float[64] z, float[64] w) => (float[64] y) "
 RELU = model("g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }")
 
 
@@ -36,19 +37,15 @@ def test_a_wrong_model_is_named() -> None:
 
 
 def test_reassociation_is_within_equal_but_not_exact() -> None:
-    a = model(
-        "g (float[64] x, float[64] z, float[64] w) => (float[64] y) { t = Add(x, z) y = Add(t, w) }"
-    )
-    b = model(
-        "g (float[64] x, float[64] z, float[64] w) => (float[64] y) { t = Add(z, w) y = Add(x, t) }"
-    )
+    a = model(HEAD3 + "{ t = Add(x, z) y = Add(t, w) }")
+    b = model(HEAD3 + "{ t = Add(z, w) y = Add(x, t) }")
     assert compare(a, b, 4, ledger(Bound("equal", rtol=1e-6))).ok
     assert compare(a, b, 4, Ledger()).status == "different"
 
 
 def test_conditioning_scales_the_tolerance() -> None:
     """exp(30 x) magnifies a relative change of x by up to |30 x|."""
-    body = "g (float[256] x) => (float[256] y) { c = Constant<value_float = 30.0>() t = Mul(x, c) y = Exp(t) }"
+    body = "g (float[256] x) => (float[256] y) <float c = {30}> { t = Mul(x, c) y = Exp(t) }"
     found = compare(model(body), model(body), 2, ledger(Bound("equal", rtol=1e-6)))
     assert found.ok
     assert found.conditioning > 10.0
@@ -90,9 +87,7 @@ def test_symbolic_dims_and_defaults_and_integers() -> None:
 def test_a_change_only_at_infinity_needs_exact_inputs() -> None:
     """NaN from inf - inf: before and after agree bit for bit."""
     same = model("g (float[4] x) => (float[4] y) { y = Sub(x, x) }")
-    zero = model(
-        "g (float[4] x) => (float[4] y) { z = Constant<value_float = 0.0>() y = Mul(x, z) }"
-    )
+    zero = model("g (float[4] x) => (float[4] y) <float z = {0}> { y = Mul(x, z) }")
     assert compare(same, same, 2, Ledger()).ok
     assert compare(same, zero, 2, ledger(Bound("equal", rtol=0.0))).ok
     assert compare(same, zero, 2, Ledger()).status == "different"  # -0 is not 0
@@ -100,7 +95,8 @@ def test_a_change_only_at_infinity_needs_exact_inputs() -> None:
 
 def test_weights_are_perturbed_where_no_input_is_float() -> None:
     m = model(
-        "g (int64[3] ids) => (float[3,2] y) <float[8,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> "
+        "g (int64[3] ids) => (float[3,2] y) "
+        "<float[8,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> "
         "{ t = Gather(table, ids) y = Exp(t) }"
     )
     found = compare(m, m, 2, ledger(Bound("equal", rtol=1e-6)))
