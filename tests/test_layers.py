@@ -24,7 +24,7 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("lang",): {"lark", "yaml"},
     ("target",): {"yaml"},
     ("quant",): {"numpy"},
-    ("ops",): {"numpy", "ml_dtypes", "onnx.defs", "onnx.helper"},
+    ("ops",): {"numpy", "ml_dtypes", "onnx"},
     ("graph",): {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     ("match",): {"numpy", "ml_dtypes", "onnx_ir"},
     ("engine",): {"numpy", "onnx", "onnx_ir"},
