@@ -1,0 +1,93 @@
+"""Removing what nothing needs: nodes, and initializers without users.
+
+In: a model's `Facts`. Out: the nodes removed. ONNX operators have no side effects; a node of a
+domain that nobody describes might have one, so it stays unless a rule replaced it by name.
+Inputs and outputs of the model, of subgraphs and of functions stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx_ir as ir
+
+from rewrite.graph.facts import Facts, graphs
+from rewrite.graph.names import subgraphs
+
+PURE_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+
+
+def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
+    """Remove those of `nodes` that nothing needs, then what only they needed, and so on."""
+    removed: list[ir.Node] = []
+    pending = list(nodes)[::-1]
+    named = frozenset(pending)
+    while pending:
+        node = pending.pop()
+        graph = node.graph
+        if graph is None or not is_unused(node):
+            continue
+        if node not in named and not _is_pure(facts, node):
+            continue
+        values = list(_detach(node))
+        facts.order.drop(node)
+        graph.remove(node)
+        removed.append(node)
+        for value in values:
+            producer = value.producer()
+            if producer is not None:
+                pending.append(producer)
+            else:
+                drop_initializer(facts, value)
+    return tuple(removed)
+
+
+def is_unused(node: ir.Node) -> bool:
+    """Whether no output of the node is used or is an output of the graph."""
+    return not any(output.is_graph_output() or output.uses() for output in node.outputs)
+
+
+def _is_pure(facts: Facts, node: ir.Node) -> bool:
+    if node.domain in PURE_DOMAINS:
+        return True
+    return node.op_identifier() in facts.model.functions
+
+
+def _detach(node: ir.Node) -> Iterator[ir.Value]:
+    """Take a node and everything inside it off the values they use; yields those values."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        for index, value in enumerate(current.inputs):
+            if value is not None:
+                current.replace_input_with(index, None)
+                yield value
+        for graph in subgraphs(current):
+            pending.extend(graph)
+
+
+def drop_initializer(facts: Facts, value: ir.Value) -> bool:
+    """Remove an initializer that has no users and that no signature names."""
+    if not value.is_initializer() or value.uses() or value.name in facts.pinned:
+        return False
+    if value.is_graph_input() or value.is_graph_output():
+        return False
+    graph = value.graph
+    if graph is None or value.name is None:
+        return False
+    del graph.initializers[value.name]
+    facts.forget(value)
+    return True
+
+
+def remove_dead(facts: Facts) -> tuple[ir.Node, ...]:
+    """Remove every unused node and initializer of the model. Linear."""
+    removed: list[ir.Node] = []
+    everything = graphs(facts.model)
+    for graph in everything:
+        unused = [n for n in reversed(graph) if is_unused(n) and _is_pure(facts, n)]
+        removed += sweep(facts, unused)
+    for graph in everything:
+        for value in list(graph.initializers.values()):
+            drop_initializer(facts, value)
+    return tuple(removed)

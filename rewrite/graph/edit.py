@@ -1,0 +1,275 @@
+"""Replacing values in a graph: checked first, then done, and undone where the caller wants.
+
+In: `Facts`, pairs of old and new values, and the new nodes (rewrite.graph.nodes). Out: a
+`Replacement`, or `Refused` with the reason and nothing touched.
+
+The new value of a root takes over the root's name and what the model declares about it. A constant
+goes where it is used: an initializer, or a Constant node in a function body, which has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from rewrite.graph import order
+from rewrite.graph.dead import drop_initializer, sweep
+from rewrite.graph.facts import Facts
+from rewrite.graph.nodes import Refused, discard, is_pending, make_node, new_constant
+from rewrite.graph.versions import require_ir
+
+__all__ = ["Refused", "Replacement", "discard", "make_node", "new_constant", "replace"]
+
+Root = tuple[ir.Value, ir.Value]
+
+# What a value carries besides its name: moved from a root to the value that replaces it.
+_Declared = tuple[object, object, str | None, dict[str, str], object]
+QUANTIZATION = "quant_parameter_tensor_names"  # onnx-ir's key for quantization_annotation
+
+
+@dataclass(slots=True)
+class Replacement:
+    """A replacement that was made. Either `undo` it, or `finish` it: then the old nodes go."""
+
+    facts: Facts
+    graph: ir.Graph
+    new_nodes: tuple[ir.Node, ...]
+    old_nodes: tuple[ir.Node, ...]
+    _uses: list[tuple[ir.Node, int, ir.Value]] = field(default_factory=list)
+    _outputs: list[tuple[int, ir.Value]] = field(default_factory=list)
+    _names: list[tuple[ir.Value, str]] = field(default_factory=list)
+    _declared: list[tuple[ir.Value, _Declared]] = field(default_factory=list)
+    _initializers: list[ir.Value] = field(default_factory=list)
+    _imports: list[tuple[ir.Graph, str]] = field(default_factory=list)
+
+    def undo(self) -> None:
+        """Put everything back and throw the new nodes away."""
+        for node, index, old in reversed(self._uses):
+            node.replace_input_with(index, old)
+        for index, old in reversed(self._outputs):
+            self.graph.outputs[index] = old
+        for value, _ in self._names:
+            rename(value, self.facts.names.fresh("undone"))
+        for value, name in reversed(self._names):
+            rename(value, name)
+        for value, declared in reversed(self._declared):
+            _declare(value, declared)
+        discard(self.new_nodes)
+        for node in reversed(self.new_nodes):
+            self.facts.order.drop(node)
+            self.graph.remove(node)
+        for value in self._initializers:
+            drop_initializer(self.facts, value)
+        for graph, domain in self._imports:
+            del graph.opset_imports[domain]
+
+    def finish(self) -> tuple[ir.Node, ...]:
+        """Remove the nodes and initializers that nothing needs any more; returns those nodes."""
+        return sweep(self.facts, self.old_nodes)
+
+
+def replace(
+    facts: Facts,
+    graph: ir.Graph,
+    roots: Sequence[Root],
+    new_nodes: Sequence[ir.Node],
+    matched: Sequence[ir.Node] = (),
+) -> Replacement | Refused:
+    """Let every user of each old value use the new value, and put `new_nodes` into the graph.
+
+    Where the answer is `Refused` nothing was touched and the caller discards the new nodes.
+    `matched` are further nodes that `finish` removes if nothing needs them.
+    """
+    roots = [(old, new) for old, new in roots if old is not new]
+    reason = _why_not(graph, roots, new_nodes)
+    if reason is not None:
+        return Refused(reason)
+    extra = _identities(facts, graph, roots, new_nodes)
+    roots = [(old, extra[old].outputs[0] if old in extra else new) for old, new in roots]
+    nodes = [*new_nodes, *extra.values()]
+    place = order.plan(facts.order, graph, facts.parent_node, roots, nodes)
+    if place is None:
+        discard(extra.values())
+        return Refused("the new nodes would need their own results: a cycle")
+    anchors = [node for old, _ in roots if (node := old.producer()) is not None]
+    done = Replacement(facts, graph, (), tuple(dict.fromkeys((*anchors, *matched))))
+    done.new_nodes = (*_place_constants(facts, graph, roots, nodes, done), *nodes)
+    _import_domains(facts, graph, nodes, done)
+    _insert(facts, graph, place, done.new_nodes)
+    for old, new in roots:
+        _hand_over(facts, graph, old, new, done)
+    return done
+
+
+def _why_not(graph: ir.Graph, roots: Sequence[Root], new_nodes: Sequence[ir.Node]) -> str | None:
+    for old, new in roots:
+        producer = old.producer()
+        if producer is None or producer.graph is not graph:
+            return f"'{old.name}' is not computed in this graph"
+        needs_identity = old.is_graph_output() and not _can_be_output(graph, new, new_nodes)
+        if needs_identity and producer.op_type == "Identity" and producer.domain == "":
+            return (
+                f"'{old.name}' is an output of the graph: only an Identity can give it this value"
+            )
+    if len({id(old) for old, _ in roots}) != len(roots):
+        return "the same value is replaced twice"
+    read = (value for node in new_nodes for value in order.reads(node))
+    if any(map(_is_parameter, (*read, *(new for _, new in roots)))):
+        return "a parameter of the function would become an operand"
+    return None
+
+
+def _is_parameter(value: ir.Value) -> bool:
+    """A legacy operand whose attribute is a parameter of the enclosing function."""
+    return value.producer() is None and value.graph is None and value.const_value is None
+
+
+def _can_be_output(graph: ir.Graph, value: ir.Value, new_nodes: Sequence[ir.Node]) -> bool:
+    """Whether a value can take over the name of a graph output."""
+    if is_pending(value):
+        return True
+    producer = value.producer()
+    if producer is None or value.is_graph_output():
+        return False
+    return producer.graph is graph or producer in new_nodes
+
+
+def _identities(
+    facts: Facts, graph: ir.Graph, roots: Sequence[Root], new_nodes: Sequence[ir.Node]
+) -> dict[ir.Value, ir.Node]:
+    """An Identity for each root that is a graph output whose new value cannot have its name."""
+    made: dict[ir.Value, ir.Node] = {}
+    taken: set[ir.Value] = set()
+    for old, new in roots:
+        if not old.is_graph_output():
+            continue
+        if _can_be_output(graph, new, new_nodes) and new not in taken:
+            taken.add(new)
+            continue
+        node = make_node(facts, graph, "", "Identity", (new,), {})
+        if isinstance(node, ir.Node):  # every opset has Identity
+            made[old] = node
+            facts.set_type(node.outputs[0], facts.type(old))
+    return made
+
+
+def _place_constants(
+    facts: Facts,
+    graph: ir.Graph,
+    roots: Sequence[Root],
+    nodes: Sequence[ir.Node],
+    done: Replacement,
+) -> list[ir.Node]:
+    """Give each new constant a place in the graph; returns the Constant nodes made."""
+    used = [value for node in nodes for value in order.reads(node)] + [new for _, new in roots]
+    constants = [value for value in dict.fromkeys(used) if is_pending(value)]
+    if facts.in_function(graph):
+        return [constant_node(value) for value in constants]
+    if constants:
+        require_ir(facts, 4)
+    for value in constants:
+        graph.register_initializer(value)
+        done._initializers.append(value)
+    return []
+
+
+def constant_node(value: ir.Value) -> ir.Node:
+    """The Constant node whose output is `value`."""
+    tensor = value.const_value
+    assert tensor is not None
+    attribute = ir.AttrTensor("value", tensor)
+    return ir.Node("", "Constant", (), (attribute,), outputs=(value,), name=f"{value.name}_node")
+
+
+def _import_domains(
+    facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], done: Replacement
+) -> None:
+    root = facts.root(graph)
+    for node in nodes:
+        if node.domain not in root.opset_imports:
+            root.opset_imports[node.domain] = node.version or 1
+            done._imports.append((root, node.domain))
+
+
+def _insert(facts: Facts, graph: ir.Graph, place: order.Place, nodes: Sequence[ir.Node]) -> None:
+    anchor = place.anchor
+    if nodes:
+        if anchor is None:
+            anchor = graph[0]
+            graph.insert_before(anchor, nodes)
+            facts.order.forget(graph)
+        else:
+            facts.order.insert_after(graph, anchor, nodes)
+        anchor = nodes[-1]
+    if anchor is not None and place.moved:
+        facts.order.insert_after(graph, anchor, place.moved)
+
+
+def _hand_over(
+    facts: Facts, graph: ir.Graph, old: ir.Value, new: ir.Value, done: Replacement
+) -> None:
+    """Uses, place among the outputs, name and declared facts go from `old` to `new`."""
+    for usage in old.uses():
+        if usage.node in done.new_nodes:
+            continue
+        usage.node.replace_input_with(usage.idx, new)
+        done._uses.append((usage.node, usage.idx, old))
+    was_output = old.is_graph_output()
+    if was_output:
+        for index, output in enumerate(graph.outputs):
+            if output is old:
+                graph.outputs[index] = new
+                done._outputs.append((index, old))
+    producer = new.producer()
+    if not was_output and (producer is None or producer not in done.new_nodes):
+        return
+    _swap_names(facts, old, new, done)
+    done._declared += [(old, _declaration(old)), (new, _declaration(new))]
+    _declare(new, _declaration(old))
+    _declare(old, (None, None, None, {}, None))
+    if producer is not None and producer in done.new_nodes:
+        _inherit(producer, old.producer())
+
+
+def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -> None:
+    name, other = old.name or "", new.name or ""
+    done._names += [(old, name), (new, other)]
+    rename(old, facts.names.fresh(f"{name}_old"))
+    rename(new, name)
+
+
+def rename(value: ir.Value, name: str) -> None:
+    """Rename a value, but not its tensor, which may be shared with the caller's model."""
+    tensor = value.const_value
+    value.const_value = None
+    value.name = name
+    value.const_value = tensor
+
+
+def _declaration(value: ir.Value) -> _Declared:
+    quantization = value.meta.get(QUANTIZATION) if value._metadata is not None else None
+    return value.type, value.shape, value.doc_string, dict(value.metadata_props), quantization
+
+
+def _declare(value: ir.Value, declared: _Declared) -> None:
+    type_, shape, doc, props, quantization = declared
+    value.type = type_  # type: ignore[assignment]
+    value.shape = shape  # type: ignore[assignment]
+    value.doc_string = doc
+    value.metadata_props.clear()
+    value.metadata_props.update(props)
+    if quantization is not None:
+        value.meta[QUANTIZATION] = quantization
+    elif QUANTIZATION in value.meta:
+        del value.meta[QUANTIZATION]
+
+
+def _inherit(node: ir.Node, old: ir.Node | None) -> None:
+    """A new node keeps the notes of the node whose result it gives."""
+    if old is None:
+        return
+    node.doc_string = node.doc_string or old.doc_string
+    for key, text in old.metadata_props.items():
+        node.metadata_props.setdefault(key, text)

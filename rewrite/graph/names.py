@@ -1,0 +1,61 @@
+"""Names that no value and no node of the model has yet.
+
+In: a model and hints. Out: fresh names; the same hints in the same order give the same names.
+Names are unique over the whole model, subgraphs and functions included, so that a value can move
+from one graph to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+
+class Names:
+    """The names in use, read from the model at the first request."""
+
+    def __init__(self, model: ir.Model, reserved: frozenset[str] = frozenset()) -> None:
+        self._model = model
+        self._reserved = reserved
+        self._used: set[str] | None = None
+        self._next: dict[str, int] = {}
+
+    def fresh(self, hint: str) -> str:
+        """`hint` itself where it is free, else `hint_1`, `hint_2` ..."""
+        used = self._used
+        if used is None:
+            used = self._used = set(self._reserved)
+            used.update(_all_names(self._model))
+        hint = hint or "value"
+        name = hint
+        number = self._next.get(hint, 0)
+        while name in used:
+            number += 1
+            name = f"{hint}_{number}"
+        self._next[hint] = number
+        used.add(name)
+        return name
+
+
+def _all_names(model: ir.Model) -> Iterator[str]:
+    roots = [model.graph, *(function.graph for function in model.functions.values())]
+    while roots:
+        graph = roots.pop()
+        yield from graph.initializers
+        for value in graph.inputs:
+            yield value.name or ""
+        for node in graph:
+            yield node.name or ""
+            for output in node.outputs:
+                yield output.name or ""
+            roots.extend(subgraphs(node))
+
+
+def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+    """The graphs directly inside a node, in the order of its attributes."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+            yield attribute.value
+        elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+            yield from attribute.value

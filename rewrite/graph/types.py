@@ -1,0 +1,71 @@
+"""Element types and shapes: between the model's own objects and `rewrite.schema.Type`.
+
+In: onnx-ir types and shapes. Out: `Type`, and back. A dimension that says nothing (absent,
+negative, or named as unknown) becomes a name that no other value has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import onnx_ir as ir
+
+from rewrite.schema import DTYPES, Dim, Shape, Type
+
+DTYPE_OF: dict[int, str] = {number: name for name, number in DTYPES.items()}
+
+# Exporters write these names for every dimension they know nothing about, so that two of them are
+# not the same size. "?..." are names made by this tool, "unk__..." by ONNX's shape inference.
+_NOTHING = frozenset({"", "None", "unknown"})
+
+
+def says_nothing(name: str) -> bool:
+    """Whether a dimension's name is only a way to write "not known"."""
+    return name in _NOTHING or name[0] == "?"
+
+
+def dtype_name(dtype: ir.DataType | None) -> str | None:
+    """`ir.DataType.FLOAT16` -> `f16`."""
+    return None if dtype is None else DTYPE_OF.get(int(dtype))
+
+
+def dtype_of(name: str) -> ir.DataType:
+    """`f16` -> `ir.DataType.FLOAT16`."""
+    return ir.DataType(DTYPES[name])
+
+
+def to_dim(dim: object, fresh: Callable[[], str]) -> Dim:
+    """One dimension: a size, a name, or a fresh name where it says nothing."""
+    if isinstance(dim, int):
+        return dim if dim >= 0 else fresh()
+    name = dim if isinstance(dim, str) else getattr(dim, "value", None)
+    return fresh() if name is None or says_nothing(name) else str(name)
+
+
+def to_shape(dims: Iterable[object], fresh: Callable[[], str]) -> Shape:
+    """Dimensions -> `Shape`."""
+    return tuple(to_dim(dim, fresh) for dim in dims)
+
+
+def from_ir(value: ir.Value, fresh: Callable[[], str]) -> Type:
+    """What the model declares about a value; a value that is not a dense tensor has no type."""
+    declared = value.type
+    if declared is not None and not isinstance(declared, ir.TensorType):
+        return Type(None, None)
+    dtype = dtype_name(declared.dtype) if declared is not None else None
+    shape = value.shape
+    return Type(dtype, None if shape is None else to_shape(shape, fresh))
+
+
+def of_tensor(tensor: ir.TensorProtocol) -> Type:
+    """The type of a constant."""
+    return Type(dtype_name(tensor.dtype), tuple(int(n) for n in tensor.shape.numpy()))
+
+
+def to_ir(type_: Type) -> tuple[ir.TensorType | None, ir.Shape | None]:
+    """`Type` -> onnx-ir; names made by this tool become unnamed dimensions."""
+    dtype = None if type_.dtype is None else ir.TensorType(dtype_of(type_.dtype))
+    if type_.shape is None:
+        return dtype, None
+    dims = [None if isinstance(d, str) and says_nothing(d) else d for d in type_.shape]
+    return dtype, ir.Shape(dims)
