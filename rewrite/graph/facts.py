@@ -7,7 +7,7 @@ asked for and kept; whoever edits the model calls `forget` or goes through `rewr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class Facts:
         self.order = Order()
         self.notes: list[str] = []  # what changed in the model besides what rules did
         self.pinned = pinned  # initializers that something outside the graph reads or writes
+        self.outlined: dict[Hashable, ir.Function] = {}  # functions made, by their content
         self._inferred = inferred
         self._unknown = 0
         self._types: dict[ir.Value, Type] = {}
@@ -279,6 +280,10 @@ class Facts:
     def in_function(self, graph: ir.Graph) -> bool:
         """Whether the graph is a function's body itself: no initializers there."""
         return graph is not self.model.graph and self._owner(graph)[0] is graph
+
+    def forget_graphs(self) -> None:
+        """Graphs were added to the model, or moved."""
+        self._owners.clear()
 
     def _owner(self, graph: ir.Graph) -> tuple[ir.Graph, ir.Node | None]:
         if graph not in self._owners:

@@ -1,0 +1,232 @@
+"""Nodes of a graph become a local function, and a call stands in their place.
+
+In: `Facts`, nodes of one graph, the values that are still needed outside. Out: the call, or
+`Refused`. The body holds copies of the nodes with their attributes. Constants of one element are
+copied into it; everything else that the nodes use becomes an input. Bodies that are equal share
+one function, so values inside have positional names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from rewrite.graph.edit import replace
+from rewrite.graph.facts import Facts
+from rewrite.graph.names import subgraphs
+from rewrite.graph.nodes import PROVENANCE, Refused, discard
+from rewrite.graph.versions import FUNCTIONS, require_ir
+
+OUTLINED = "rewrite.nodes"  # metadata of a call: the names of the nodes that went into the function
+
+
+@dataclass(frozen=True, slots=True)
+class Outlined:
+    """A call that was made, the function that it calls, and the nodes that it replaced."""
+
+    call: ir.Node
+    function: ir.Function
+    removed: tuple[ir.Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What a function would be made of; `key` is equal for equal bodies."""
+
+    nodes: tuple[ir.Node, ...]
+    inputs: tuple[ir.Value, ...]
+    constants: tuple[tuple[ir.Value, ir.TensorProtocol], ...]
+    outputs: tuple[ir.Value, ...]
+    key: Hashable
+
+
+def outline(
+    facts: Facts,
+    graph: ir.Graph,
+    nodes: Sequence[ir.Node],
+    outputs: Sequence[ir.Value],
+    domain: str,
+    name: str,
+    rule: str | None = None,
+) -> Outlined | Refused:
+    """Move `nodes` into a function `domain:name`, whose outputs are `outputs`."""
+    ordered = sorted(nodes, key=lambda node: facts.order.label(graph, node))
+    reason = _why_not(graph, ordered, outputs)
+    if reason is not None:
+        return Refused(reason)
+    body = _body(facts, graph, ordered, outputs)
+    call = _call(facts, body, domain, name, rule)
+    done = replace(facts, graph, list(zip(outputs, call.outputs, strict=True)), [call], ordered)
+    if isinstance(done, Refused):
+        discard([call])
+        return done
+    require_ir(facts, FUNCTIONS)
+    function = _function(facts, graph, body, domain, name)
+    call.op_type = function.name
+    return Outlined(call, function, done.finish())
+
+
+def _why_not(graph: ir.Graph, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:
+    members = frozenset(nodes)
+    kept = frozenset(outputs)
+    if not outputs:
+        return "a group needs an output"
+    for node in nodes:
+        if node.graph is not graph:
+            return "the nodes of a group lie in different graphs"
+        for attribute in node.attributes.values():
+            if attribute.is_ref():
+                return f"'{node.name}' uses a parameter of the function around it"
+        if next(subgraphs(node), None) is not None:
+            return f"'{node.name}' ({node.op_type}) holds a subgraph"
+        for value in node.outputs:
+            if value in kept:
+                continue
+            if value.is_graph_output() or any(u.node not in members for u in value.uses()):
+                return f"'{value.name}' is used outside the group"
+    if any(value.producer() not in members for value in outputs):
+        return "an output of the group is not computed in it"
+    return None
+
+
+def _body(
+    facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]
+) -> _Body:
+    inside = {value for node in nodes for value in node.outputs}
+    index: dict[ir.Value, str] = {}
+    inputs: list[ir.Value] = []
+    constants: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    wiring: list[Hashable] = []
+    for number, node in enumerate(nodes):
+        for value in node.inputs:
+            if value is None or value in inside or value in index:
+                continue
+            tensor = facts.constant(value)
+            if tensor is not None and tensor.size == 1:
+                index[value] = f"const_{len(constants)}"
+                constants.append((value, tensor))
+            else:
+                index[value] = f"in_{len(inputs)}"
+                inputs.append(value)
+        for position, value in enumerate(node.outputs):
+            index[value] = f"value_{number}_{position}" if value.name else ""
+        wiring.append(_shape_of(facts, node, index))
+    key = (
+        tuple(wiring),
+        tuple(_tensor_key(tensor) for _, tensor in constants),
+        tuple(index[value] for value in outputs),
+        len(inputs),
+    )
+    return _Body(tuple(nodes), tuple(inputs), tuple(constants), tuple(outputs), key)
+
+
+def _shape_of(facts: Facts, node: ir.Node, index: dict[ir.Value, str]) -> Hashable:
+    """Everything about a node that its copy must have, with positional names."""
+    return (
+        node.domain,
+        node.op_type,
+        node.overload,
+        facts.opset(node),
+        tuple("" if value is None else index[value] for value in node.inputs),
+        tuple(index[value] for value in node.outputs),
+        tuple(sorted((_attribute_key(a) for a in node.attributes.values()), key=lambda k: k[0])),
+    )
+
+
+def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable]:
+    value = attribute.value
+    if attribute.type == ir.AttributeType.TENSOR:
+        value = _tensor_key(value)
+    elif attribute.type == ir.AttributeType.TENSORS:
+        value = tuple(_tensor_key(tensor) for tensor in value)
+    elif attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
+        value = repr(value)  # tells -0.0 from 0.0 and finds NaN equal to itself
+    try:
+        hash(value)
+    except TypeError:
+        value = id(value)  # protobuf messages: equal only where it is the same object
+    return attribute.name, attribute.type.name, value
+
+
+def _tensor_key(tensor: ir.TensorProtocol) -> Hashable:
+    if tensor.dtype == ir.DataType.STRING:
+        return "STRING", tuple(tensor.shape.numpy()), tuple(tensor.numpy().reshape(-1).tolist())
+    return tensor.dtype.name, tuple(tensor.shape.numpy()), tensor.tobytes()
+
+
+def _call(facts: Facts, body: _Body, domain: str, name: str, rule: str | None) -> ir.Node:
+    props = {OUTLINED: ",".join(node.name or node.op_type for node in body.nodes)}
+    if rule is not None:
+        props[PROVENANCE] = rule
+    call = ir.Node(
+        domain,
+        name,
+        body.inputs,
+        num_outputs=len(body.outputs),
+        version=1,
+        name=facts.names.fresh(name),
+        metadata_props=props,
+    )
+    for value, old in zip(call.outputs, body.outputs, strict=True):
+        value.name = facts.names.fresh(f"{call.name}_out")
+        facts.set_type(value, facts.type(old))
+    return call
+
+
+def _function(facts: Facts, graph: ir.Graph, body: _Body, domain: str, name: str) -> ir.Function:
+    """The function with this body: one made before, or a new one under a free name."""
+    key = (domain, name, body.key)
+    found = facts.outlined.get(key)
+    if found is not None:
+        return found
+    functions = facts.model.functions
+    free, number = name, 1
+    while (domain, free, "") in functions:
+        number += 1
+        free = f"{name}_{number}"
+    function = ir.Function(domain, free, "", graph=_copy(facts, graph, body), attributes=())
+    functions[function.identifier()] = function
+    facts.outlined[key] = function
+    facts.forget_graphs()
+    return function
+
+
+def _copy(facts: Facts, graph: ir.Graph, body: _Body) -> ir.Graph:
+    copies: dict[ir.Value, ir.Value] = {}
+    for number, value in enumerate(body.inputs):
+        copies[value] = ir.Value(name=f"in_{number}")
+    made: list[ir.Node] = []
+    for number, (value, tensor) in enumerate(body.constants):
+        copies[value] = ir.Value(name=f"const_{number}")
+        attribute = ir.AttrTensor("value", tensor)
+        outputs = (copies[value],)
+        made.append(ir.Node("", "Constant", (), (attribute,), outputs=outputs, name=""))
+    opsets: dict[str, int] = {"": facts.import_of(graph, "")}
+    for number, node in enumerate(body.nodes):
+        for position, value in enumerate(node.outputs):
+            copies[value] = ir.Value(name=f"value_{number}_{position}" if value.name else "")
+        opsets[node.domain] = facts.opset(node)
+        made.append(_copy_node(node, copies))
+    return ir.Graph(
+        [copies[value] for value in body.inputs],
+        [copies[value] for value in body.outputs],
+        nodes=made,
+        opset_imports=opsets,
+        name="",
+    )
+
+
+def _copy_node(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node:
+    return ir.Node(
+        node.domain,
+        node.op_type,
+        [None if value is None else copies[value] for value in node.inputs],
+        tuple(node.attributes.values()),
+        overload=node.overload,
+        outputs=[copies[value] for value in node.outputs],
+        name="",
+        doc_string=node.doc_string,
+        metadata_props=dict(node.metadata_props),
+    )
