@@ -1,0 +1,111 @@
+"""Rewrite a model for a target.
+
+Writes MODEL.TARGET.onnx beside the model unless -o names another file, and a report
+on stdout. The model itself is never changed, and the output is written whole or not
+at all. With --verify N both models are run N times on random inputs and compared
+within what the ledger allows; the exit status is 1 if they differ or cannot be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewrite.cli.console import working, write_text
+from rewrite.errors import error
+
+if TYPE_CHECKING:
+    from rewrite.api import Result
+    from rewrite.audit.verify import Verification
+
+CLASSES = ("exact", "lsb", "equal", "approx")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path)
+    add(
+        "--target",
+        required=True,
+        metavar="T",
+        help="a name from `rewrite targets`, or a .yaml file",
+    )
+    add("-o", "--output", metavar="OUT", type=Path, help="where to write (MODEL.TARGET.onnx)")
+    add("--rules", metavar="DIR", action="append", default=[], help="one more pack; repeatable")
+    add("--max-class", choices=CLASSES, help="use only rules that claim this or better")
+    add("--verify", metavar="N", type=_count, default=0, help="compare N runs with the original")
+    add("--json", metavar="FILE", help="the report as JSON; - for stdout, instead of the text")
+    add("--report", metavar="FILE.html", type=Path, help="the report as a page")
+    add("--trace", metavar="FILE", type=Path, help="every step, one JSON object a line")
+    add("--dry-run", action="store_true", help="report only, write no model")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rewrite.cli import report as reports
+
+    output = None if arguments.dry_run else _output(arguments)
+    with working(f"rewriting {arguments.model.name}"):
+        result = _rewrite(arguments, output)
+    verification = None
+    if arguments.verify:
+        with working(f"comparing {arguments.verify} runs"):
+            verification = _verify(arguments, result, output)
+    name = None if output is None else str(output)
+    report = reports.build(result, str(arguments.model), name, verification)
+    if arguments.report:
+        from rewrite.cli.report_html import page
+
+        write_text(arguments.report, page(report))
+    if arguments.trace:
+        write_text(arguments.trace, "".join(reports.trace(result)))
+    if arguments.json and arguments.json != "-":
+        write_text(Path(arguments.json), reports.to_json(report))
+    if arguments.json == "-":
+        sys.stdout.write(reports.to_json(report))
+    else:
+        print("\n".join(reports.text(report)))
+    return 0 if verification is None or verification.ok else 1
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return count
+
+
+def _output(arguments: argparse.Namespace) -> Path:
+    """Where the model goes; never onto the input."""
+    model: Path = arguments.model
+    target = Path(arguments.target)
+    name = target.stem if target.suffix in (".yaml", ".yml") else target.name
+    output: Path = arguments.output or model.with_name(f"{model.stem}.{name}.onnx")
+    if output.exists() and model.exists() and output.samefile(model):
+        raise error("RW006", "the output is the input", subject=str(output))
+    if not output.parent.is_dir():
+        reason = "No such file or directory"
+        raise error("RW003", f"cannot write: {reason}", subject=str(output))
+    return output
+
+
+def _rewrite(arguments: argparse.Namespace, output: Path | None) -> Result:
+    from rewrite.api import apply
+
+    result = apply(
+        arguments.model,
+        target=arguments.target,
+        rules=arguments.rules,
+        max_class=arguments.max_class,
+    )
+    if output is not None:
+        result.save(output)
+    return result
+
+
+def _verify(arguments: argparse.Namespace, result: Result, output: Path | None) -> Verification:
+    from rewrite.audit.verify import compare
+
+    after = result.model if output is None else output
+    return compare(arguments.model, after, arguments.verify, result.ledger)

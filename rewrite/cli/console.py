@@ -1,0 +1,79 @@
+"""What every command does with the terminal and with files.
+
+In: diagnostics, texts, paths. Out: messages on stderr, files written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rewrite.errors import Diagnostic, RewriteError, error, render
+
+
+def complain(problem: RewriteError) -> None:
+    """Every diagnostic on stderr, with the line of text it is about."""
+    for diagnostic in problem.diagnostics:
+        sys.stderr.write(render(diagnostic, _source(diagnostic)) + "\n")
+
+
+def _source(diagnostic: Diagnostic) -> str | None:
+    """The text that a diagnostic points into; None where it is not a file that can be read."""
+    if diagnostic.span is None:
+        return None
+    try:
+        return Path(diagnostic.span.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+    except UnicodeDecodeError:
+        reason = "not UTF-8 text"
+    raise error("RW005", f"cannot read: {reason}", subject=str(path))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all: into a neighbour first, then renamed."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).chmod(_mode(path))
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
+def _mode(path: Path) -> int:
+    """The permissions of the file to be replaced, or those that a new file would have."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while something runs, where stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
