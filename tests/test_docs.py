@@ -1,0 +1,175 @@
+"""The documentation is executed.
+
+What a fence is for stands after its opening backticks:
+
+- `console`: lines that start with `$ ` are run by a shell, one after the other in one folder; what
+  follows them is their output, where `...` stands for anything. Pages in EXECUTED are run.
+- any word and `file=NAME`: the fence is written to NAME in that folder.
+- `rule`: items of a rule file. They compile; on the page of an error code they may instead raise it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rewrite import resources
+from rewrite.errors import RewriteError
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+EXECUTED = [DOCS / "tutorial.md"]
+PAGES = sorted(DOCS.rglob("*.md"))
+
+_FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"\"(RW\d{3})\"")
+
+
+@dataclass(frozen=True)
+class Fence:
+    page: Path
+    line: int
+    tag: str
+    file: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def fences(page: Path) -> list[Fence]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _FENCE.finditer(text):
+        words = match[1].split() or [""]
+        files = [w.removeprefix("file=") for w in words[1:] if w.startswith("file=")]
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Fence(page, line, words[0], files[0] if files else None, match[2]))
+    return found
+
+
+# --- console ------------------------------------------------------------------------------------
+
+
+def commands(fence: Fence) -> list[tuple[str, str]]:
+    """Commands and the output that the page shows for each."""
+    found: list[tuple[str, str]] = []
+    for line in fence.text.splitlines(keepends=True):
+        if line.startswith("$ "):
+            found.append((line[2:].rstrip("\n"), ""))
+        else:
+            command, output = found[-1]
+            found[-1] = (command, output + line)
+    return found
+
+
+def pattern_of(shown: str) -> str:
+    """A regular expression: the text as shown, blanks at line ends apart, `...` for anything."""
+    lines = [re.escape(line.rstrip()).replace(r"\.\.\.", ".*?") for line in shown.splitlines()]
+    return r"\s*".join([*(rf"{line}[ ]*\n" for line in lines), ""])
+
+
+def play(page: Path, folder: Path) -> None:
+    here = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    here |= {"COLUMNS": "100", "PYTHONHASHSEED": "0"}
+    for fence in fences(page):
+        if fence.file is not None:
+            path = folder / fence.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(fence.text, encoding="utf-8")
+        if fence.tag != "console":
+            continue
+        for command, shown in commands(fence):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folder,
+                env=here,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+            )
+            if not re.fullmatch(pattern_of(shown), done.stdout, re.DOTALL):
+                pytest.fail(f"{fence}: $ {command}\n--- shown\n{shown}--- printed\n{done.stdout}")
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda p: p.stem)
+def test_commands_print_what_the_page_shows(page, tmp_path):
+    play(page, tmp_path)
+
+
+def test_a_wrong_output_is_seen(tmp_path):
+    page = ROOT / "docs" / "tutorial.md"
+    fence = Fence(page, 1, "console", None, "$ echo a; echo b\na\n...\n$ echo c\nd\n")
+    first, second = commands(fence)
+    assert re.fullmatch(pattern_of(first[1]), "a\nb\n", re.DOTALL)
+    assert not re.fullmatch(pattern_of(second[1]), "c\n", re.DOTALL)
+
+
+# --- rules --------------------------------------------------------------------------------------
+
+RULES = [fence for page in PAGES for fence in fences(page) if fence.tag == "rule"]
+
+
+def codes_of(fence: Fence, folder: Path) -> set[str]:
+    """The error codes that the fence raises as a pack of its own."""
+    from rewrite.lang.pack import load_pack
+    from rewrite.match.vocabulary import vocabulary
+
+    (folder / "pack.yaml").write_text(
+        "name: page\ndoc: A page.\nopset: [7, 26]\nexample_opset: 18\n", encoding="utf-8"
+    )
+    (folder / "page.rules").write_text(fence.text, encoding="utf-8")
+    try:
+        load_pack(folder, vocabulary(), [resources.folder("rules")])
+    except RewriteError as problem:
+        return {d.code for d in problem.diagnostics}
+    return set()
+
+
+@pytest.mark.parametrize("fence", RULES, ids=str)
+def test_rules_compile(fence, tmp_path):
+    found = codes_of(fence, tmp_path)
+    if fence.page.parent.name == "errors":
+        assert found <= {fence.page.stem}
+    else:
+        assert found == set()
+
+
+def test_pages_of_rule_errors_show_the_error(tmp_path):
+    for page in sorted({fence.page for fence in RULES if fence.page.parent.name == "errors"}):
+        shown = [codes_of(fence, tmp_path) for fence in RULES if fence.page == page]
+        assert {page.stem} in shown, page
+
+
+# --- error codes and links ----------------------------------------------------------------------
+
+
+def codes_raised() -> set[str]:
+    sources = [path for path in (ROOT / "rewrite").rglob("*.py")]
+    return {code for path in sources for code in _CODE.findall(path.read_text(encoding="utf-8"))}
+
+
+def test_every_code_has_a_page_and_every_page_a_code():
+    pages = {path.stem for path in (DOCS / "errors").glob("RW*.md")}
+    assert codes_raised() == pages
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "errors").glob("*.md")), ids=lambda p: p.stem)
+def test_pages_of_errors_begin_with_their_code(page):
+    first = page.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith(f"# {page.stem}: ")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda p: p.stem)
+def test_links_lead_somewhere(page):
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
