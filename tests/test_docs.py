@@ -5,7 +5,7 @@ What a fence is for stands after its opening backticks:
 - `console`: lines that start with `$ ` are run by a shell, one after the other in one folder; what
   follows them is their output, where `...` stands for anything. Pages in EXECUTED are run.
 - any word and `file=NAME`: the fence is written to NAME in that folder.
-- `rule`: items of a rule file. They compile; on the page of an error code they may instead raise it.
+- `rule`: items of a rule file. They compile; on an error's page they may raise that error instead.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def test_pages_of_rule_errors_show_the_error(tmp_path):
 
 
 def codes_raised() -> set[str]:
-    sources = [path for path in (ROOT / "rewrite").rglob("*.py")]
+    sources = (ROOT / "rewrite").rglob("*.py")
     return {code for path in sources for code in _CODE.findall(path.read_text(encoding="utf-8"))}
 
 
