@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rewrite.schema import DTYPES
-
 JsonSchema = dict[str, object]
 
 
@@ -73,7 +71,7 @@ class Word:
 
     def json_schema(self) -> JsonSchema:
         if self.role == "dtype":
-            return {"type": "string", "enum": list(DTYPES)}
+            return {"$ref": "#/$defs/dtype"}
         return {"type": "string"}
 
 
@@ -154,8 +152,13 @@ Kind = Text | Number | Flag | Word | Pair | ListOf | MapOf | Table
 
 
 def _with_source(key: Key) -> JsonSchema:
-    """A fact is written plain, as `{value: …, source: …}`, or as null to drop an inherited one."""
+    """A fact is written plain, as `{value: …, source: …}`, or as null to drop an inherited one.
+
+    Tables and maps have a key `source` of their own instead.
+    """
     plain = key.kind.json_schema()
+    if isinstance(key.kind, Table | MapOf):
+        return {"description": key.doc, "anyOf": [plain, {"type": "null"}]}
     properties = {"value": plain, "source": {"type": "string"}}
     sourced = {
         "type": "object",

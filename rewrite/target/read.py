@@ -58,7 +58,8 @@ class Reader:
     def read(self, kind: Kind, node: yaml.Node, path: Path) -> Value:
         """The value of a node, `BAD` after a problem, None for null (drop what is inherited)."""
         self.facts.spans[path] = self.span(node)
-        node = self._unwrap_source(node, path)
+        if not isinstance(kind, Table | MapOf):
+            node = self._unwrap_source(node, path)
         if node.tag == "tag:yaml.org,2002:null":
             return None
         match kind:

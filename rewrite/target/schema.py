@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from rewrite.schema import DTYPES
 from rewrite.target.kinds import Flag, Key, Kind, ListOf, MapOf, Number, Pair, Table, Text, Word
 
 _DTYPE = Word("dtype")
@@ -150,6 +151,7 @@ def json_schema() -> str:
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "rewrite target",
+        "$defs": {"dtype": {"type": "string", "enum": list(DTYPES)}},
     }
     return json.dumps({**head, **TARGET.json_schema()}, indent=1) + "\n"
 
