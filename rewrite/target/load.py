@@ -39,9 +39,9 @@ _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _PREFIXES = {"": "", "ms": "com.microsoft", "rw": "rewrite", "ml": "ai.onnx.ml"}
 
 
-def load_target(name_or_path: str | Path, vocabulary: Vocabulary | None = None) -> Target:
-    """The target. Without a vocabulary operator names are not checked and `fuses` has no classes:
-    enough to list targets, not to match against one."""
+def load_target(name_or_path: str | Path, vocabulary: Vocabulary | None) -> Target:
+    """The target. With None for the vocabulary operator names are not checked and classes are empty,
+    so that no group fits: enough to list targets, not to match against one."""
     file = find(name_or_path)
     problems = Collector()
     facts = _load(file, _known(vocabulary), problems, ())

@@ -151,6 +151,9 @@ class Target:
     cost: Cost = Cost()
     sources: Mapping[str, str] = field(default_factory=dict)  # dotted key -> where it comes from
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.file))
+
     @property
     def domain(self) -> str:
         """The domain of the local functions that groups become."""

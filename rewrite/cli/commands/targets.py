@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = resources.shipped("targets")
         width = max(map(len, names), default=0)
         for name in names:
-            print(f"{name:{width}}  {load_target(name).doc}")
+            print(f"{name:{width}}  {load_target(name, None).doc}")
         return 0
     for line in _describe(arguments.name):
         print(line)
