@@ -1,0 +1,146 @@
+"""What must hold of a whole match, whoever found it.
+
+In: bindings and matched nodes. Out: `Match`, or the `Failure` that prevents it: values used
+outside, roots that coincide, guards of the branches taken, conditions of `where`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from rewrite.errors import Span
+from rewrite.graph.facts import Facts
+from rewrite.match.rule import CompiledRule, Condition, Match
+from rewrite.match.values import Env, Unknown
+from rewrite.target.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt ended. `subject` is the node or value it ended at."""
+
+    code: str
+    reason: str
+    span: Span | None
+    subject: object
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A node that a form matched. The outputs from place `named` on must be unused."""
+
+    index: int
+    node: ir.Node
+    shared: bool
+    named: int
+
+
+def applies(rule: CompiledRule, node: ir.Node, facts: Facts) -> Failure | None:
+    """Whether the rule may be tried here at all: the operator and the opset."""
+    if (node.domain, node.op_type) not in rule.anchors:
+        return Failure("operator", f"the rule does not end in {node.op_type}", None, node)
+    if not node.outputs or node.graph is None:
+        return Failure("graph", "the node is in no graph", None, node)
+    opset = facts.import_of(node.graph, "")
+    low, high = rule.opset
+    if not low <= opset <= high:
+        reason = f"the opset is {opset}, the rule is for {low} to {high}"
+        return Failure("opset", reason, rule.rule.span, node)
+    return None
+
+
+def accept(
+    rule: CompiledRule,
+    names: Mapping[str, object],
+    taken: Sequence[Taken],
+    branches: Sequence[str],
+    guards: Sequence[int],
+    facts: Facts,
+    target: Target | None,
+) -> Match | Failure:
+    """The match, if everything holds that concerns more than one node."""
+    ordered = sorted(taken, key=lambda t: t.index)  # stable: a bag's nodes stay root first
+    nodes = tuple(dict.fromkeys(t.node for t in ordered))
+    roots = _roots(rule, names)
+    if isinstance(roots, Failure):
+        return roots
+    failure = _escape(rule, ordered, nodes, roots)
+    if failure is not None:
+        return failure
+    bound = dict.fromkeys(rule.pattern.names)
+    bound.update(names)
+    env = Env(bound, facts, target, frozenset(branches), nodes, rule.lets)
+    for guard in guards:
+        failure = accept_guard(rule, env, guard)
+        if failure is not None:
+            return failure
+    failure = _conditions(rule, env)
+    return Match(rule, env, roots) if failure is None else failure
+
+
+def _roots(rule: CompiledRule, names: Mapping[str, object]) -> tuple[ir.Value, ...] | Failure:
+    found: list[ir.Value] = []
+    for name in rule.roots:
+        value = names.get(name)
+        values = value if isinstance(value, tuple) else (value,)
+        for item in values:
+            if not isinstance(item, ir.Value):
+                return Failure("root", f"`{name}` was not matched", rule.rule.span, None)
+            found.append(item)
+    if len(set(found)) != len(found):
+        return Failure("root", "two roots are the same value", rule.rule.span, found[0])
+    return tuple(found)
+
+
+def _escape(
+    rule: CompiledRule,
+    taken: Sequence[Taken],
+    nodes: Sequence[ir.Node],
+    roots: Sequence[ir.Value],
+) -> Failure | None:
+    inside, replaced = frozenset(nodes), frozenset(roots)
+    for entry in taken:
+        if entry.shared:
+            continue
+        for place, output in enumerate(entry.node.outputs):
+            if output in replaced:
+                continue
+            span = rule.pattern.forms[entry.index].span
+            if output.is_graph_output():
+                return Failure("uses", "it is also an output of the graph", span, output)
+            for use in output.uses():
+                if place >= entry.named:
+                    return Failure("uses", "an output that is not matched is used", span, output)
+                if use.node not in inside:
+                    reason = f"it is also used by {use.node.op_type}"
+                    return Failure("uses", reason, span, output)
+    return None
+
+
+def accept_guard(rule: CompiledRule, env: Env, guard: int) -> Failure | None:
+    """None where the guard of a branch holds."""
+    condition, span = rule.guards[guard]
+    return _holds(env, condition, "guard", span)
+
+
+def _conditions(rule: CompiledRule, env: Env) -> Failure | None:
+    for step in rule.steps:
+        if step.when is not None and not env.holds(step.when):
+            continue
+        failure = _holds(env, step.condition, "where", step.span)
+        if failure is not None:
+            return failure
+    return None
+
+
+def _holds(env: Env, condition: Condition, code: str, span: Span) -> Failure | None:
+    subject = env.nodes[0] if env.nodes else None
+    try:
+        if condition(env):
+            return None
+    except Unknown as unknown:
+        return Failure("unknown", unknown.reason, span, subject)
+    return Failure(code, "the condition does not hold", span, subject)

@@ -1,0 +1,216 @@
+"""Functions of lists: permutations, axes, membership.
+
+In: lists (shapes, attributes, matched operands) and integers. Out: lists, numbers, truth values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rewrite.match.builtins.registry import Ints, Items, Tensors, builtin, to_bool
+from rewrite.match.operators import same
+from rewrite.match.values import Env, Tensor, Unknown, check_size, describe
+
+
+@builtin
+def len_(list_: object) -> int:
+    """How many items a list has; of a vector, how many elements."""
+    if isinstance(list_, tuple):
+        return len(list_)
+    if isinstance(list_, Tensor) and list_.array.ndim:
+        return len(list_.array)
+    raise Unknown(f"{describe(list_)} is not a list")
+
+
+@builtin
+def range_(a: int, b: int | None = None, step: int = 1) -> Items:
+    """[0, ..., a - 1], or [a, ..., b - 1]."""
+    numbers = range(a) if b is None else range(a, b, step)
+    check_size((len(numbers),))
+    return tuple(numbers)
+
+
+@builtin
+def ints(x: Ints) -> Items:
+    """A list of integers, or an integer constant, as a list."""
+    return x
+
+
+@builtin
+def numbers(x: Tensor) -> Items:
+    """A constant of rank 0 or 1 as a list of numbers."""
+    if x.array.ndim > 1:
+        raise Unknown("the constant is not a vector")
+    return tuple(x.array.reshape(-1).tolist())
+
+
+@builtin
+def sorted_(list_: Items) -> Items:
+    """The items in ascending order."""
+    return tuple(sorted(list_))
+
+
+@builtin
+def reversed_(list_: Items) -> Items:
+    """The items from last to first."""
+    return list_[::-1]
+
+
+@builtin
+def is_permutation(perm: Ints) -> bool:
+    """Whether the list holds 0 to n - 1, each once."""
+    return sorted(perm) == list(range(len(perm)))
+
+
+@builtin
+def is_identity_permutation(perm: Ints) -> bool:
+    """Whether the list is [0, 1, ..., n - 1]."""
+    return list(perm) == list(range(len(perm)))
+
+
+@builtin
+def inverse(perm: Ints) -> Items:
+    """The permutation that undoes this one."""
+    _check_permutation(perm)
+    return tuple(int(i) for i in np.argsort(perm))
+
+
+@builtin
+def compose(first: Ints, second: Ints) -> Items:
+    """The permutation of two transposes in a row: `first`, then `second`."""
+    _check_permutation(first)
+    _check_permutation(second)
+    if len(first) != len(second):
+        raise Unknown("the permutations have different lengths")
+    return tuple(first[i] for i in second)
+
+
+def _check_permutation(perm: Ints) -> None:
+    if not is_permutation(perm):
+        raise Unknown("the list is not a permutation")
+
+
+@builtin
+def pick(list_: Items, indices: Ints) -> Items:
+    """The items at these places, in this order."""
+    return tuple(list_[i] for i in indices)
+
+
+@builtin
+def without(list_: Items, indices: Ints) -> Items:
+    """The items except those at these places."""
+    dropped = {_place(i, len(list_)) for i in indices}
+    return tuple(item for i, item in enumerate(list_) if i not in dropped)
+
+
+@builtin
+def replaced(list_: Items, index: int, item: object) -> Items:
+    """The list with another item at one place."""
+    place = _place(index, len(list_))
+    return (*list_[:place], item, *list_[place + 1 :])
+
+
+@builtin
+def inserted(list_: Items, index: int, item: object) -> Items:
+    """The list with one more item before that place."""
+    if not 0 <= index <= len(list_):
+        raise Unknown(f"place {index} is not within a list of {len(list_)}")
+    return (*list_[:index], item, *list_[index:])
+
+
+def _place(index: int, length: int) -> int:
+    if not -length <= index < length:
+        raise Unknown(f"place {index} is not within a list of {length}")
+    return index % length
+
+
+@builtin
+def repeat(item: object, n: int) -> Items:
+    """A list of n times the item."""
+    check_size((n,))
+    return (item,) * n
+
+
+@builtin
+def index(list_: Items, item: object) -> int:
+    """The first place of the item."""
+    for i, other in enumerate(list_):
+        if same(other, item):
+            return i
+    raise Unknown(f"{describe(item)} is not in the list")
+
+
+@builtin
+def contains(list_: Items, item: object) -> bool:
+    """Whether the item is in the list."""
+    return any(same(other, item) for other in list_)
+
+
+@builtin
+def count(list_: Items, item: object) -> int:
+    """How often the item is in the list."""
+    return sum(same(other, item) for other in list_)
+
+
+@builtin
+def distinct(list_: Items) -> bool:
+    """Whether no item occurs twice."""
+    return not any(same(a, b) for i, a in enumerate(list_) for b in list_[:i])
+
+
+@builtin
+def all_same(list_: Items) -> bool:
+    """Whether all items are equal to the first."""
+    return all(same(item, list_[0]) for item in list_)
+
+
+@builtin
+def all_(env: Env, x: object) -> bool:
+    """Whether every item of a list of truth values, or every element of a constant, is true."""
+    items = x if isinstance(x, tuple) else _truths(env, x)
+    return all(to_bool(env, item) for item in items)
+
+
+@builtin
+def any_(env: Env, x: object) -> bool:
+    """Whether some item of a list of truth values, or some element of a constant, is true."""
+    items = x if isinstance(x, tuple) else _truths(env, x)
+    return any(to_bool(env, item) for item in items)
+
+
+def _truths(env: Env, x: object) -> tuple[bool, ...]:
+    if isinstance(x, bool):
+        return (x,)
+    return tuple(bool(item) for item in env.tensor(x).array.reshape(-1).tolist())
+
+
+@builtin
+def axis(a: int, rank: int) -> int:
+    """The axis counted from the front."""
+    return _place(a, rank)
+
+
+@builtin
+def axes(list_: Ints, rank: int) -> Items:
+    """The axes counted from the front, in ascending order."""
+    return tuple(sorted(_place(a, rank) for a in list_))
+
+
+@builtin
+def shapes_after(shape: Items, axes: Ints, keep: bool) -> Items:
+    """The shape after a reduction along the axes."""
+    reduced = {_place(a, len(shape)) for a in axes}
+    if keep:
+        return tuple(1 if i in reduced else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in reduced)
+
+
+@builtin
+def total(list_: Tensors) -> Tensor:
+    """The sum of a list of constants, element by element."""
+    from rewrite.match.operators import arithmetic
+
+    result = list_[0]
+    for item in list_[1:]:
+        result = arithmetic("+", result, item)
+    return result

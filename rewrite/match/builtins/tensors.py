@@ -1,0 +1,304 @@
+"""Functions that move, join and reduce constants.
+
+In: tensors in working precision. Out: the same, of a new shape. Axes may be negative.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rewrite.match.builtins.registry import Dtype, Ints, Items, Tensors, builtin
+from rewrite.match.values import Array, Tensor, Unknown, check_size, join_dtypes, working
+from rewrite.ops.dtypes import to_numpy
+
+
+def _same(x: Tensor, array: Array) -> Tensor:
+    return Tensor(np.asarray(array), x.dtype)
+
+
+@builtin
+def tensor(x: Tensor) -> Tensor:
+    """A number or a list of numbers as a constant, so that `+` adds its elements."""
+    return x
+
+
+@builtin
+def along(v: Tensor, axis: int, rank: int) -> Tensor:
+    """A vector laid along one axis of a tensor of that rank: shape [1, ..., n, ..., 1]."""
+    if v.array.size == 1:
+        return _same(v, v.array.reshape((1,) * rank))
+    if v.array.ndim != 1:
+        raise Unknown(f"a constant of rank {v.array.ndim} is not a vector")
+    shape = [1] * rank
+    shape[_axis(axis, rank)] = v.array.size
+    return _same(v, v.array.reshape(shape))
+
+
+@builtin
+def reshape(v: Tensor, shape: Ints) -> Tensor:
+    """The elements in another shape; one size may be -1."""
+    return _same(v, v.array.reshape(shape))
+
+
+@builtin
+def flatten(v: Tensor) -> Tensor:
+    """The elements as a vector."""
+    return _same(v, v.array.reshape(-1))
+
+
+@builtin
+def transpose(v: Tensor, perm: Ints | None = None) -> Tensor:
+    """Axes in the order of `perm`; without it, reversed."""
+    return _same(v, np.transpose(v.array, perm))
+
+
+@builtin
+def permute(v: Tensor, perm: Ints) -> Tensor:
+    """Axes in the order of `perm`."""
+    return _same(v, np.transpose(v.array, perm))
+
+
+@builtin
+def swap_last(v: Tensor) -> Tensor:
+    """The last two axes exchanged, as a transposed matrix."""
+    return _same(v, np.swapaxes(v.array, -1, -2))
+
+
+@builtin
+def squeeze(v: Tensor, axes: Ints | None = None) -> Tensor:
+    """Without the axes of size 1 named, or without all of them."""
+    return _same(v, np.squeeze(v.array, axes))
+
+
+@builtin
+def unsqueeze(v: Tensor, axes: Ints) -> Tensor:
+    """With new axes of size 1 at these places of the result."""
+    return _same(v, np.expand_dims(v.array, axes))
+
+
+@builtin
+def broadcast_to(v: Tensor, shape: Ints) -> Tensor:
+    """Repeated along axes of size 1 until it has the shape."""
+    check_size(shape)
+    return _same(v, np.broadcast_to(v.array, shape))
+
+
+@builtin
+def tile(v: Tensor, repeats: Ints) -> Tensor:
+    """Repeated so many times along each axis."""
+    padded = (1,) * (len(repeats) - v.array.ndim) + v.array.shape
+    if len(padded) != len(repeats):
+        raise Unknown("tile needs one count for each axis")
+    check_size(tuple(n * r for n, r in zip(padded, repeats, strict=True)))
+    return _same(v, np.tile(v.array, repeats))
+
+
+@builtin
+def pad(v: Tensor, pads: Ints, value: float = 0) -> Tensor:
+    """Padded as ONNX's Pad does: all starts, then all ends; negative counts crop."""
+    rank = v.array.ndim
+    if len(pads) != 2 * rank:
+        raise Unknown("pad needs a start and an end for each axis")
+    starts, ends = pads[:rank], pads[rank:]
+    check_size(tuple(n + a + b for n, a, b in zip(v.shape, starts, ends, strict=True)))
+    keep = tuple(
+        slice(max(0, -a), n - max(0, -b)) for n, a, b in zip(v.shape, starts, ends, strict=True)
+    )
+    widths = [(max(0, a), max(0, b)) for a, b in zip(starts, ends, strict=True)]
+    array = v.array[keep]
+    if isinstance(value, float) and array.dtype.kind == "i":
+        array = array.astype(np.float64)
+    return _same(v, np.pad(array, widths, constant_values=value))
+
+
+@builtin
+def flip(v: Tensor, axes: Ints) -> Tensor:
+    """In reverse order along the axes."""
+    return _same(v, np.flip(v.array, axes))
+
+
+@builtin
+def concat(list_: Tensors, axis: int = 0) -> Tensor:
+    """The constants of a list one after the other along an axis."""
+    _check_joined(list_)
+    return Tensor(np.concatenate([t.array for t in list_], axis), _joint(list_))
+
+
+@builtin
+def stack(list_: Tensors, axis: int = 0) -> Tensor:
+    """The constants of a list side by side along a new axis."""
+    _check_joined(list_)
+    return Tensor(np.stack([t.array for t in list_], axis), _joint(list_))
+
+
+def _check_joined(tensors: Tensors) -> None:
+    check_size((sum(t.array.size for t in tensors),))
+
+
+def _joint(tensors: Tensors) -> str | None:
+    joint = tensors[0]
+    for tensor in tensors[1:]:
+        joint = Tensor(joint.array, join_dtypes(joint, tensor))
+    return joint.dtype
+
+
+@builtin
+def split(v: Tensor, sizes: Ints, axis: int = 0) -> Items:
+    """Cut along an axis into parts of these sizes."""
+    if sum(sizes) != v.shape[axis] or min(sizes, default=0) < 0:
+        raise Unknown("the sizes do not add up to the axis")
+    cuts = np.cumsum(sizes)[:-1]
+    return tuple(_same(v, part) for part in np.split(v.array, cuts, axis))
+
+
+@builtin
+def slice_(v: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """The elements from `start` to before `stop` of one axis."""
+    keep = [slice(None)] * v.array.ndim
+    keep[axis] = slice(start, stop, step)
+    return _same(v, v.array[tuple(keep)])
+
+
+@builtin
+def gather(v: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """The entries of one axis at these indices, as ONNX's Gather."""
+    if indices.array.dtype.kind != "i":
+        raise Unknown("indices are integers")
+    rest = v.array.size // max(1, v.shape[axis])
+    check_size((indices.array.size, rest))
+    return _same(v, np.take(v.array, indices.array, axis))
+
+
+@builtin
+def cumsum(v: Tensor, axis: int) -> Tensor:
+    """Running sums along an axis."""
+    return _same(v, np.cumsum(v.array, axis))
+
+
+@builtin
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """The matrix product, as ONNX's MatMul."""
+    if a.array.ndim == 0 or b.array.ndim == 0:
+        raise Unknown("matmul takes no constant of rank 0")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    check_size((*batch, *a.shape[-2:-1], *b.shape[-1:]))
+    return Tensor(np.matmul(a.array, b.array), join_dtypes(a, b))
+
+
+@builtin
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """The inner product of two vectors."""
+    if a.array.ndim != 1 or b.array.ndim != 1:
+        raise Unknown("dot takes two vectors")
+    return Tensor(np.asarray(np.dot(a.array, b.array)), join_dtypes(a, b))
+
+
+@builtin
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """The matrix of products of the elements of two vectors."""
+    check_size((a.array.size, b.array.size))
+    return Tensor(np.outer(a.array, b.array), join_dtypes(a, b))
+
+
+@builtin
+def diag(v: Tensor) -> Tensor:
+    """The diagonal of a matrix, or the matrix with this diagonal."""
+    if v.array.ndim == 1:
+        check_size((v.array.size, v.array.size))
+    return _same(v, np.diag(v.array))
+
+
+@builtin
+def norm(v: Tensor) -> Tensor:
+    """The square root of the sum of squares."""
+    return _same(v, np.sqrt(np.sum(np.square(v.array.astype(np.float64)))))
+
+
+@builtin
+def sum_(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
+    """The sum of all elements, or along the axes; the sum of a list of numbers."""
+    return _same(x, np.sum(x.array, axis, keepdims=keep))
+
+
+@builtin
+def prod(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
+    """The product of all elements, or along the axes; the product of a list of numbers."""
+    exact = np.prod(x.array.astype(np.float64), axis, keepdims=keep)
+    if x.array.dtype.kind == "f":
+        return _same(x, exact)
+    if np.abs(exact).max(initial=0) > 2.0**62:
+        raise Unknown("a number is out of the range of int64")
+    return _same(x, np.prod(x.array, axis, keepdims=keep))
+
+
+@builtin
+def mean(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
+    """The mean of all elements, or along the axes."""
+    return _same(x, np.mean(x.array, axis, keepdims=keep))
+
+
+@builtin
+def reduce_min(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
+    """The least element, or along the axes."""
+    return _same(x, np.min(x.array, axis, keepdims=keep))
+
+
+@builtin
+def reduce_max(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
+    """The largest element, or along the axes."""
+    return _same(x, np.max(x.array, axis, keepdims=keep))
+
+
+@builtin
+def argmax(x: Tensor) -> int:
+    """The place of the largest element of a vector, the first of several."""
+    return int(np.argmax(x.array))
+
+
+@builtin
+def full(shape: Ints, value: Tensor) -> Tensor:
+    """A constant of this shape, every element the value."""
+    check_size(shape)
+    if value.array.size != 1:
+        raise Unknown("full takes one number")
+    return _same(value, np.full(shape, value.array.reshape(())))
+
+
+@builtin
+def zeros(shape: Ints, dtype: Dtype | None = None) -> Tensor:
+    """Zeros of this shape."""
+    check_size(shape)
+    return Tensor(_zeros(shape, dtype), dtype)
+
+
+@builtin
+def ones(shape: Ints, dtype: Dtype | None = None) -> Tensor:
+    """Ones of this shape."""
+    check_size(shape)
+    return Tensor(_zeros(shape, dtype) + _zeros((), dtype).dtype.type(1), dtype)
+
+
+@builtin
+def eye(n: int, dtype: Dtype | None = None) -> Tensor:
+    """The identity matrix."""
+    check_size((n, n))
+    return Tensor(np.eye(n, dtype=_zeros((), dtype).dtype), dtype)
+
+
+def _zeros(shape: Ints, dtype: str | None) -> Array:
+    return working(np.zeros(shape, to_numpy(dtype or "s64"))).array
+
+
+@builtin
+def arange(start: int, stop: int, step: int = 1) -> Tensor:
+    """The integers from `start` to before `stop` as a vector."""
+    check_size((max(0, math.ceil((stop - start) / step)),))
+    return Tensor(np.arange(start, stop, step, dtype=np.int64), None)
+
+
+def _axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise Unknown(f"axis {axis} is not within rank {rank}")
+    return axis % rank

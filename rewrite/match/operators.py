@@ -1,0 +1,213 @@
+"""The operators of expressions: arithmetic, comparison, membership.
+
+In: numbers, tensors, lists, strings, sizes, graph values. Out: the same, or truth values. A
+comparison of a size that is not known with anything but itself is `Unknown`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from rewrite.match.values import (
+    Array,
+    Env,
+    Symbol,
+    Tensor,
+    Unknown,
+    check_int,
+    check_size,
+    describe,
+    is_graph_value,
+    join_dtypes,
+    weak,
+)
+
+Scalar = bool | int | float
+
+_EXACT: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
+    "%": operator.mod,
+}  # fmt: skip
+
+_FLOAT: Mapping[str, Callable[[Array, Array], Array]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide,
+    "%": np.mod, "**": np.power,
+}  # fmt: skip
+
+_ORDER: Mapping[str, Callable[[Array, Array], Array]] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+
+
+def binary(symbol: str, a: object, b: object, env: Env) -> object:
+    """`a symbol b` for the arithmetic operators."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return _numbers(symbol, a, b)
+    for side in (a, b):
+        if isinstance(side, (str, type(None))):
+            raise Unknown(f"{describe(side)} has no `{symbol}`")
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) != len(b):
+        raise Unknown(f"`{symbol}` of lists of different lengths")
+    return simplest(arithmetic(symbol, env.tensor(a), env.tensor(b)))
+
+
+def negative(a: object, env: Env) -> object:
+    """`-a`."""
+    if isinstance(a, (int, float)):
+        return -a
+    return simplest(arithmetic("*", env.tensor(a), weak(-1)))
+
+
+def simplest(result: Tensor) -> object:
+    """What came from numbers alone is a number (rank 0) or a list of numbers (rank 1)."""
+    if result.dtype is not None or result.array.ndim > 1 or result.array.dtype.kind not in "bif":
+        return result
+    plain = result.array.tolist()
+    return tuple(plain) if isinstance(plain, list) else plain
+
+
+def _numbers(symbol: str, a: Scalar, b: Scalar) -> Scalar:
+    if isinstance(a, int) and isinstance(b, int):
+        return _integers(symbol, int(a), int(b))
+    with np.errstate(all="ignore"):
+        return float(_FLOAT[symbol](np.asarray(a, np.float64), np.asarray(b, np.float64)))
+
+
+def _integers(symbol: str, a: int, b: int) -> Scalar:
+    if symbol == "**":
+        if b < 0:
+            return float(a) ** b if a else float("inf")
+        if abs(a) > 1 and b > 63:
+            raise Unknown("a number is out of the range of int64")
+        return check_int(a**b)
+    if symbol in ("/", "//", "%") and b == 0:
+        raise Unknown("division by zero")
+    if symbol == "/":
+        return a // b if a % b == 0 else a / b
+    return check_int(_EXACT[symbol](a, b))
+
+
+def arithmetic(symbol: str, a: Tensor, b: Tensor) -> Tensor:
+    """Element by element under broadcasting, in working precision."""
+    dtype = join_dtypes(a, b)
+    try:
+        check_size(np.broadcast_shapes(a.shape, b.shape))
+    except ValueError as complaint:
+        raise Unknown(f"shapes {list(a.shape)} and {list(b.shape)} do not broadcast") from complaint
+    if "O" in (a.array.dtype.kind, b.array.dtype.kind):
+        raise Unknown(f"strings have no `{symbol}`")
+    with np.errstate(all="ignore"):
+        if a.array.dtype.kind in "bi" and b.array.dtype.kind in "bi" and symbol != "/":
+            return Tensor(_exact_integers(symbol, a.array, b.array), dtype)
+        wide = np.complex128 if "c" in (a.array.dtype.kind, b.array.dtype.kind) else np.float64
+        result = _FLOAT[symbol](a.array.astype(wide, copy=False), b.array.astype(wide, copy=False))
+    return Tensor(np.asarray(result), dtype)
+
+
+def _exact_integers(symbol: str, a: Array, b: Array) -> Array:
+    if symbol in ("//", "%") and (b == 0).any():
+        raise Unknown("division by zero")
+    if symbol == "**" and (b < 0).any():
+        raise Unknown("a negative power of an integer constant")
+    left, right = a.astype(np.int64, copy=False), b.astype(np.int64, copy=False)
+    estimate = _FLOAT[symbol](left.astype(np.float64), right.astype(np.float64))
+    if np.abs(estimate).max(initial=0.0) >= 2.0**62:
+        raise Unknown("a number is out of the range of int64")
+    return np.asarray(_FLOAT[symbol](left, right))
+
+
+def compare(symbol: str, a: object, b: object, env: Env) -> object:
+    """`a symbol b` for the comparisons; a tensor of truth values where a side is a constant."""
+    if symbol in ("==", "!=") and not _computes(a, b):
+        equal = same(a, b)
+        return equal if symbol == "==" else not equal
+    for side in (a, b):
+        if isinstance(side, (str, type(None))):
+            raise Unknown(f"{describe(side)} cannot be compared by `{symbol}`")
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return bool(_ORDER[symbol](a, b))  # type: ignore[arg-type]
+    left, right = env.tensor(a), env.tensor(b)
+    try:
+        check_size(np.broadcast_shapes(left.shape, right.shape))
+    except ValueError as complaint:
+        raise Unknown("the shapes do not broadcast") from complaint
+    return Tensor(np.asarray(_ORDER[symbol](left.array, right.array)), "bool")
+
+
+def _computes(a: object, b: object) -> bool:
+    """Whether equality of these two is that of numbers, element by element."""
+    if isinstance(a, (str, type(None))) or isinstance(b, (str, type(None))):
+        return False
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return False
+    return not (is_graph_value(a) and is_graph_value(b))
+
+
+def same(a: object, b: object) -> bool:
+    """Equality of anything but constants: of graph values, being the same value."""
+    if isinstance(a, Symbol) or isinstance(b, Symbol):
+        return _same_size(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return _same_lists(a, b)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and bool(np.array_equal(a.array, b.array))
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return _same_number(a, b)
+    if is_graph_value(a) or is_graph_value(b):
+        return a is b
+    return bool(a == b)
+
+
+def _same_number(a: object, b: object) -> bool:
+    tensor, other = (a, b) if isinstance(a, Tensor) else (b, a)
+    if not isinstance(tensor, Tensor) or not isinstance(other, (bool, int, float, tuple)):
+        return False
+    if isinstance(other, tuple) and len(other) != tensor.array.size:
+        return False
+    number = weak(other)
+    return tensor.shape == number.shape and bool(np.array_equal(tensor.array, number.array))
+
+
+def _same_size(a: object, b: object) -> bool:
+    if isinstance(a, Symbol) and isinstance(b, Symbol) and str(a) == str(b):
+        return True
+    unknown = a if isinstance(a, Symbol) else b
+    raise Unknown(f"the size {unknown} is not known")
+
+
+def _same_lists(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
+    """False as soon as one pair is known to differ, whatever is unknown elsewhere."""
+    if len(a) != len(b):
+        return False
+    unknown: Unknown | None = None
+    for left, right in zip(a, b, strict=True):
+        try:
+            if not same(left, right):
+                return False
+        except Unknown as reason:
+            unknown = reason
+    if unknown is not None:
+        raise unknown
+    return True
+
+
+def member(item: object, group: object) -> bool:
+    """`item in group`, for lists."""
+    if isinstance(group, Tensor) and group.array.ndim == 1:
+        group = tuple(group.array.tolist())
+    if not isinstance(group, tuple):
+        raise Unknown(f"{describe(group)} is not a list")
+    unknown: Unknown | None = None
+    for other in group:
+        try:
+            if same(item, other):
+                return True
+        except Unknown as reason:
+            unknown = reason
+    if unknown is not None:
+        raise unknown
+    return False

@@ -1,0 +1,428 @@
+"""A checked rule becomes a pattern: names resolved, anchor and order of statements decided.
+
+In: `ast.Rule` without pattern calls, the `Vocabulary`. Out: `CompiledRule`. `lang.check` has found
+what authors do wrong; what is raised here (RW270) are patterns that cannot be ordered or anchored.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rewrite.errors import RewriteError, Span, error
+from rewrite.lang import ast
+from rewrite.lang.vocabulary import Vocabulary
+from rewrite.match import form as f
+from rewrite.match.rule import CompiledRule, Source
+from rewrite.schema import DTYPE_CLASSES, DTYPES, OpSchema
+
+OLDEST_OPSET = 7
+
+
+def compile_rule(
+    rule: ast.Rule, vocabulary: Vocabulary, opset: tuple[int, int] | None = None
+) -> CompiledRule:
+    """The rule in the form that is matched. `opset` is the range of the pack."""
+    pattern = _Compiler(rule, vocabulary).pattern()
+    return CompiledRule(
+        name=rule.name,
+        phase=rule.phase,
+        opset=_opset(rule, vocabulary, opset or (OLDEST_OPSET, vocabulary.newest_opset)),
+        anchors=pattern.anchors,
+        size=pattern.size,
+        radius=pattern.radius,
+        over=rule.over,
+        roots=pattern.roots,
+        source=Source(pickle.dumps((rule, pattern), protocol=5)),
+    )
+
+
+def _opset(rule: ast.Rule, vocabulary: Vocabulary, pack: tuple[int, int]) -> tuple[int, int]:
+    """The range of the pack and the rule, without opsets that lack an emitted operator."""
+    low, high = rule.opset
+    low, high = max(low or pack[0], pack[0]), min(high or pack[1], pack[1])
+    for name in _emitted(rule.emit):
+        if vocabulary.domains.get(name.prefix) != "":
+            continue
+        schemas = vocabulary.schemas("", name.name)
+        if not schemas:
+            raise _refuse(f"operator {name.name} is not known", name.span)
+        low = max(low, schemas[0].since)
+        retired = [s.since for s in schemas if s.deprecated]
+        high = min([high, *(since - 1 for since in retired)])
+    return low, high
+
+
+def _emitted(part: object) -> Iterable[ast.OpName]:
+    if isinstance(part, tuple):
+        for item in part:
+            yield from _emitted(item)
+    elif isinstance(part, ast.Node):
+        if isinstance(part, ast.OpExpr):
+            yield part.op
+        for slot in part.__dataclass_fields__:
+            if slot != "span":
+                yield from _emitted(getattr(part, slot))
+
+
+def _refuse(message: str, span: Span, hint: str | None = None) -> RewriteError:
+    return error("RW270", message, span, hint)
+
+
+@dataclass
+class _Compiler:
+    rule: ast.Rule
+    vocabulary: Vocabulary
+    owner: dict[str, int] = field(default_factory=dict)  # name -> statement it names
+    guards: list[ast.Expr] = field(default_factory=list)
+    count: int = 0
+
+    def pattern(self) -> f.Pattern:
+        rule = self.rule
+        for i, statement in enumerate(rule.match):
+            if isinstance(statement, ast.MatchStatement):
+                self.owner.update({n: i for n in statement.names if n != "_"})
+        statements = tuple(self._statement(i, s) for i, s in enumerate(rule.match))
+        roots = self._roots()
+        anchor = len(statements) - 1
+        anchors = f.tops(statements[anchor].form, statements)
+        if not anchors:
+            raise _refuse("the last statement must be an operator", statements[anchor].span)
+        order = _Order(statements)
+        forward = order.forward(anchor)
+        forms = tuple(x for s in statements for x in f.walk(s.form))
+        return f.Pattern(
+            statements=statements,
+            anchor=anchor,
+            anchors=anchors,
+            forward=forward,
+            roots=roots,
+            names=_names(statements),
+            branches=_branch_names(forms),
+            exact=rule.claim.kind == "exact",
+            size=sum(isinstance(x, f.Op) for x in forms)
+            + sum(len(x.items) - 1 for x in forms if isinstance(x, f.Bag))
+            + sum(x.least for x in forms if isinstance(x, f.Chain)),
+            radius=order.depth(anchor)
+            + sum(s.reach + order.depth(s.statement) for s in forward)
+            + getattr(statements[anchor], "reach", 0),
+            forms=tuple(sorted(forms, key=lambda x: x.index)),
+            guards=tuple(self.guards),
+        )
+
+    def _roots(self) -> tuple[str, ...]:
+        rule = self.rule
+        if rule.group is not None:
+            return (rule.group.value,)
+        each = {s.name for s in rule.match if isinstance(s, ast.EachStatement)}
+        names = [n for s in rule.emit for n in s.names]
+        return tuple(dict.fromkeys(n for n in names if n in self.owner or n in each))
+
+    def _statement(
+        self, index: int, statement: ast.MatchStatement | ast.EachStatement
+    ) -> f.Statement:
+        if isinstance(statement, ast.EachStatement):
+            return self._each(index, statement)
+        names = tuple(None if n == "_" else n for n in statement.names)
+        form = self._form(statement.pattern)
+        if len(names) > 1 and not isinstance(form, f.Op):
+            raise _refuse("several names need an operator on the right", statement.span)
+        return f.Statement(index, names, form, statement.span)
+
+    def _each(self, index: int, statement: ast.EachStatement) -> f.Each:
+        form = self._form(statement.pattern)
+        bound = dict.fromkeys(n for x in f.walk(form) for n in form_names(x))
+        inner = tuple(n for n in bound if n != statement.over and n not in self.owner)
+        return f.Each(
+            index=index,
+            names=(statement.name,),
+            form=form,
+            span=statement.span,
+            over=statement.over,
+            guard=self._guard(statement.guard),
+            least=statement.least,
+            most=statement.most,
+            inner=inner,
+            reach=_height(form),
+        )
+
+    # --- forms ---------------------------------------------------------------------------------
+
+    def _next(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _form(self, pattern: ast.Pattern) -> f.Form:
+        index = self._next()
+        span = pattern.span
+        if isinstance(pattern, ast.Variable):
+            return self._variable(index, pattern)
+        if isinstance(pattern, ast.Absent):
+            return f.Absent(index, span)
+        if isinstance(pattern, ast.Number):
+            tolerance = None if pattern.tolerance is None else float(pattern.tolerance)
+            exact = self.rule.claim.kind == "exact"
+            return f.Number(index, span, pattern.value, tolerance, exact)
+        if isinstance(pattern, ast.OpPattern):
+            return self._operator(index, pattern)
+        if isinstance(pattern, ast.Bag):
+            items = tuple(self._form(p) for p in pattern.items)
+            if len(items) < 2:
+                raise _refuse(f"{pattern.kind}{{}} needs at least two items", span)
+            name = {"prod": "Mul", "sum": "Add"}[pattern.kind]
+            return f.Bag(index, span, ("", name), items, _visit_order(items))
+        if isinstance(pattern, ast.Alternatives):
+            branches = tuple(
+                f.Branch(self._form(b.pattern), b.name, self._guard(b.guard))
+                for b in pattern.branches
+            )
+            return f.Choice(index, span, branches)
+        if isinstance(pattern, ast.Chain):
+            return self._chain(index, pattern)
+        raise _refuse(f"a {type(pattern).__name__} cannot be matched here", span)
+
+    def _guard(self, guard: ast.Expr | None) -> int | None:
+        if guard is None:
+            return None
+        self.guards.append(guard)
+        return len(self.guards) - 1
+
+    def _variable(self, index: int, pattern: ast.Variable) -> f.Form:
+        name = None if pattern.name == "_" else pattern.name
+        if name is not None and name in self.owner:
+            if pattern.optional or pattern.type is not None:
+                raise _refuse(f"`{name}` is a statement: no type or `?` here", pattern.span)
+            return f.Reference(index, pattern.span, name, self.owner[name])
+        return f.Any(index, pattern.span, name, pattern.optional, _type_test(pattern.type))
+
+    def _chain(self, index: int, pattern: ast.Chain) -> f.Chain:
+        operators = self.vocabulary.classes.get(pattern.klass)
+        if operators is None:
+            raise _refuse(f"there is no class `{pattern.klass}`", pattern.span)
+        start = self._form(pattern.start)
+        return f.Chain(
+            index, pattern.span, start, pattern.klass, operators, pattern.least, pattern.most
+        )
+
+    def _operator(self, index: int, pattern: ast.OpPattern) -> f.Op:
+        domain = self.vocabulary.domains.get(pattern.op.prefix)
+        if domain is None:
+            raise _refuse(f"there is no domain `{pattern.op.prefix}`", pattern.op.span)
+        operator = (domain, pattern.op.name)
+        schemas = self.vocabulary.schemas(*operator)
+        rest = next((p for p in pattern.operands if isinstance(p, ast.Rest)), None)
+        operands = tuple(self._form(p) for p in pattern.operands if not isinstance(p, ast.Rest))
+        commutes = operator in self.vocabulary.commutative and not pattern.ordered
+        return f.Op(
+            index=index,
+            span=pattern.span,
+            operator=operator,
+            operands=operands,
+            rest=None if rest is None else _rest(rest),
+            attributes=tuple(_attribute_test(a) for a in pattern.attributes if not a.ignored),
+            commutes=commutes,
+            variadic=any(p.option == "variadic" for s in schemas for p in s.inputs),
+            shared=pattern.shared,
+            legacy=_has_legacy(schemas),
+            order=_visit_order(operands),
+        )
+
+
+def _has_legacy(schemas: tuple[OpSchema, ...]) -> bool:
+    return any(s.legacy for s in schemas)
+
+
+def _rest(pattern: ast.Rest) -> f.Rest:
+    name = None if pattern.name == "_" else pattern.name
+    return f.Rest(name, _type_test(pattern.type), pattern.span)
+
+
+def _attribute_test(pattern: ast.AttributePattern) -> f.AttributeTest:
+    bind = None if pattern.bind == "_" else pattern.bind
+    return f.AttributeTest(pattern.name, bind, pattern.values, pattern.span)
+
+
+def _type_test(pattern: ast.TypePattern | None) -> f.TypeTest | None:
+    if pattern is None:
+        return None
+    dtypes: frozenset[str] | None = None
+    if pattern.dtypes is not None:
+        dtypes = frozenset().union(*(_expand(d) for d in pattern.dtypes))
+    shape = None if pattern.shape is None else _shape_test(pattern.shape)
+    return f.TypeTest(pattern.const, dtypes, shape, _words(pattern))
+
+
+def _expand(dtype: str) -> frozenset[str]:
+    return frozenset({dtype}) if dtype in DTYPES else DTYPE_CLASSES[dtype]
+
+
+def _shape_test(dims: tuple[ast.DimPattern, ...]) -> f.ShapeTest:
+    places = [i for i, d in enumerate(dims) if d.kind == "ellipsis"]
+    if len(places) > 1:
+        raise _refuse("a shape has one `...` at most", dims[places[1]].span)
+    cut = places[0] if places else len(dims)
+    front, back = dims[:cut], dims[cut + 1 :]
+    name = dims[cut].name if places else None
+    return f.ShapeTest(tuple(map(_dim, front)), bool(places), name, tuple(map(_dim, back)))
+
+
+def _dim(dim: ast.DimPattern) -> f.ShapeDim:
+    return f.ShapeDim(dim.size, dim.name if dim.kind == "name" else None)
+
+
+def _words(pattern: ast.TypePattern) -> str:
+    dtypes = "|".join(pattern.dtypes) if pattern.dtypes is not None else ""
+    if pattern.shape is None:
+        return dtypes
+    return f"{dtypes}[{', '.join(_dim_words(d) for d in pattern.shape)}]"
+
+
+def _dim_words(dim: ast.DimPattern) -> str:
+    if dim.kind == "ellipsis":
+        return f"{dim.name or ''}..."
+    return "_" if dim.kind == "any" else str(dim.size if dim.kind == "size" else dim.name)
+
+
+def _visit_order(forms: tuple[f.Form, ...]) -> tuple[int, ...]:
+    """Literals first (they decide and bind nothing), then operators, then names."""
+    return tuple(sorted(range(len(forms)), key=lambda i: (_rank(forms[i]), i)))
+
+
+def _rank(form: f.Form) -> int:
+    if isinstance(form, (f.Absent, f.Number)):
+        return 0
+    if isinstance(form, (f.Op, f.Reference)):
+        return 1
+    return 3 if isinstance(form, f.Any) else 2
+
+
+# --- names and order ---------------------------------------------------------------------------
+
+
+def form_names(form: f.Form) -> Iterable[str]:
+    """The names that this form itself binds, dims and attributes included."""
+    if isinstance(form, f.Any):
+        if form.name is not None:
+            yield form.name
+        yield from _type_names(form.type)
+    elif isinstance(form, f.Reference):
+        yield form.name
+    elif isinstance(form, f.Op):
+        yield from (a.bind for a in form.attributes if a.bind is not None)
+        if form.rest is not None:
+            if form.rest.name is not None:
+                yield form.rest.name
+            yield from _type_names(form.rest.type)
+
+
+def _type_names(test: f.TypeTest | None) -> Iterable[str]:
+    if test is None or test.shape is None:
+        return
+    shape = test.shape
+    yield from (d.name for d in shape.front + shape.back if d.name is not None)
+    if shape.name is not None:
+        yield shape.name
+
+
+def _names(statements: tuple[f.Statement, ...]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for statement in statements:
+        found.update(dict.fromkeys(n for n in statement.names if n is not None))
+        for form in f.walk(statement.form):
+            found.update(dict.fromkeys(form_names(form)))
+    return tuple(found)
+
+
+def _branch_names(forms: tuple[f.Form, ...]) -> tuple[str, ...]:
+    names = [b.name for x in forms if isinstance(x, f.Choice) for b in x.branches]
+    return tuple(dict.fromkeys(n for n in names if n is not None))
+
+
+def _height(form: f.Form) -> int:
+    """The number of nodes on the longest way down, references not followed."""
+    below = max((_height(c) for c in f.children(form)), default=0)
+    if isinstance(form, f.Op):
+        return below + 1
+    if isinstance(form, f.Bag):
+        return below + len(form.items) - 1
+    return below + form.most if isinstance(form, f.Chain) else below
+
+
+class _Order:
+    """Which statements are met through operands, and how the others are found."""
+
+    def __init__(self, statements: tuple[f.Statement, ...]) -> None:
+        self.statements = statements
+        self.mentions: Mapping[int, tuple[int, ...]] = {
+            s.index: tuple(
+                dict.fromkeys(x.statement for x in f.walk(s.form) if isinstance(x, f.Reference))
+            )
+            for s in statements
+        }
+
+    def closure(self, index: int) -> tuple[int, ...]:
+        """The statement and those met through its operands."""
+        found: dict[int, None] = {}
+        stack = [index]
+        while stack:
+            top = stack.pop()
+            if top not in found:
+                found[top] = None
+                stack += reversed(self.mentions[top])
+        return tuple(found)
+
+    def depth(self, index: int, path: tuple[int, ...] = ()) -> int:
+        """Nodes on the longest way down from a statement, references followed."""
+        if index in path:
+            raise _refuse("the statements refer to each other in a circle", self._span(index))
+        inner = [self.depth(i, (*path, index)) for i in self.mentions[index]]
+        return _height(self.statements[index].form) + max(inner, default=0)
+
+    def forward(self, anchor: int) -> tuple[f.Forward, ...]:
+        """How the statements not met from the anchor are found, in the order that works."""
+        done = set(self.closure(anchor))
+        bound = {n for i in done for n in self._bound(i)}
+        waiting = [s.index for s in self.statements if s.index not in done]
+        found: list[f.Forward] = []
+        while waiting:
+            step = self._next(waiting, bound)
+            found.append(step)
+            for i in self.closure(step.statement):
+                done.add(i)
+                bound |= set(self._bound(i))
+            waiting = [i for i in waiting if i not in done]
+        return tuple(found)
+
+    def _next(self, waiting: list[int], bound: set[str]) -> f.Forward:
+        mentioned = {i for w in waiting for i in self.mentions[w]}
+        tops = [w for w in waiting if w not in mentioned] or waiting
+        for index in tops:
+            statement = self.statements[index]
+            if isinstance(statement, f.Each):
+                if statement.over in bound:
+                    return f.Forward(index, (statement.over,), statement.reach)
+                continue
+            names = dict.fromkeys(n for i in self.closure(index) for n in self._values(i))
+            through = tuple(n for n in names if n in bound)
+            if through:
+                return f.Forward(index, through, self.depth(index))
+        hint = "write a statement that uses a value which this one also uses"
+        span = self._span(tops[0])
+        raise _refuse("the statement shares no value with the ones before", span, hint)
+
+    def _bound(self, index: int) -> Iterable[str]:
+        statement = self.statements[index]
+        yield from (n for n in statement.names if n is not None)
+        inner = statement.inner if isinstance(statement, f.Each) else ()
+        for form in f.walk(statement.form):
+            yield from (n for n in form_names(form) if n not in inner)
+
+    def _values(self, index: int) -> Iterable[str]:
+        """The names of values that the statement has as operands."""
+        for form in f.walk(self.statements[index].form):
+            if isinstance(form, (f.Any, f.Reference)) and form.name is not None:
+                yield form.name
+
+    def _span(self, index: int) -> Span:
+        return self.statements[index].span

@@ -1,0 +1,140 @@
+"""A rule ready to be matched, and the match of one.
+
+In: the parts that `pattern.compile_rule` makes. Out: `CompiledRule`, `Match`, `Mismatch`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import onnx_ir as ir
+
+from rewrite.errors import Span
+from rewrite.lang import ast
+from rewrite.match.expr import Closure, compile_condition, compile_expr, names_in
+from rewrite.match.form import Operator, Pattern
+from rewrite.match.values import Env
+
+Condition = Callable[[Env], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One condition of `where`; `when` is the name it depends on."""
+
+    condition: Condition
+    when: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Source:
+    """The syntax tree and the pattern, kept as bytes until somebody needs them."""
+
+    data: bytes = field(repr=False)
+
+    @cached_property
+    def parts(self) -> tuple[ast.Rule, Pattern]:
+        rule, pattern = pickle.loads(self.data)  # written by this process, or see cache.py
+        return rule, pattern
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledRule:
+    """A rule of one phase. What matching looks at first is here; the rest loads when needed.
+
+    `anchors`: operators that the anchor may be. `radius`: how many nodes away from the anchor the
+    match may depend on the graph.
+    """
+
+    name: str
+    phase: str
+    opset: tuple[int, int]
+    anchors: frozenset[Operator]
+    size: int
+    radius: int
+    over: tuple[str, ...]
+    roots: tuple[str, ...]
+    source: Source
+
+    @property
+    def rule(self) -> ast.Rule:
+        return self.source.parts[0]
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.source.parts[1]
+
+    @property
+    def emit(self) -> tuple[ast.EmitStatement, ...]:
+        return self.rule.emit
+
+    @property
+    def group(self) -> ast.Group | None:
+        return self.rule.group
+
+    @property
+    def claim(self) -> ast.Claim:
+        return self.rule.claim
+
+    @cached_property
+    def lets(self) -> Mapping[str, Closure]:
+        """The definitions of `let`, in text order."""
+        return {s.name: compile_expr(s.value) for s in self.rule.steps if isinstance(s, ast.Let)}
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The conditions: those that need nothing computed first, else in text order."""
+        conditions = [s for s in self.rule.steps if isinstance(s, ast.Where)]
+        plain = [s for s in conditions if not names_in(s.condition) & self.lets.keys()]
+        rest = [s for s in conditions if s not in plain]
+        return tuple(Step(compile_condition(s.condition), s.when, s.span) for s in plain + rest)
+
+    @cached_property
+    def guards(self) -> tuple[tuple[Condition, Span], ...]:
+        """The guards of branches and siblings, by number."""
+        return tuple((compile_condition(e), e.span) for e in self.pattern.guards)
+
+    def __getstate__(self) -> dict[str, object]:
+        keep = self.__dataclass_fields__
+        return {k: v for k, v in self.__dict__.items() if k in keep}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """Where a rule matches. `nodes` are in the order of the pattern's text, each once."""
+
+    rule: CompiledRule
+    scope: Env
+    roots: tuple[ir.Value, ...]
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        return self.scope.nodes
+
+    @property
+    def env(self) -> Mapping[str, object]:
+        return self.scope.names
+
+    @property
+    def branches(self) -> frozenset[str]:
+        return self.scope.branches
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a rule does not match at an anchor: the attempt that got furthest.
+
+    `code` is stable (docs/language.md lists the codes), `reason` is for people, `span` is the part
+    of the rule that did not hold, `subject` the node or value it was tried on, `matched` how many
+    nodes of the pattern had been found.
+    """
+
+    code: str
+    reason: str
+    span: Span | None
+    subject: str
+    matched: int

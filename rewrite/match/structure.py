@@ -1,0 +1,325 @@
+"""The questions that a pattern asks of a graph, one function each.
+
+In: facts, a value or node, a part of a pattern. Out: answers, or the ways to go on where there are
+several. Interpreter and generated code both ask here; what differs is who keeps track of choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import permutations
+
+import numpy as np
+import onnx_ir as ir
+
+from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.graph.types import DTYPE_OF
+from rewrite.match.form import (
+    AttributeTest,
+    Number,
+    Op,
+    Operator,
+    ShapeDim,
+    ShapeTest,
+    TypeTest,
+)
+from rewrite.match.values import ElementType, Symbol, Tensor, Unknown, working
+from rewrite.ops.dtypes import to_numpy
+from rewrite.schema import DTYPE_CLASSES, Dim
+
+# Attributes whose integer is an element type (onnx.TensorProto.DataType).
+DTYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
+
+# Relative error of a literal in a rule that is not exact, by the constant's element type.
+TOLERANCES: Mapping[str, float] = {"f32": 4 * 2.0**-23, "f16": 1e-3, "bf16": 1e-2, "f64": 1e-7}
+
+# How many candidates one search through uses may look at.
+MOST_FORWARD = 4096
+
+
+# --- attributes --------------------------------------------------------------------------------
+
+
+def read_attribute(facts: Facts, node: ir.Node, name: str) -> object:
+    """The value, default resolved, as expressions see it; None where there is none."""
+    return as_value(name, raw_attribute(facts, node, name))
+
+
+def raw_attribute(facts: Facts, node: ir.Node, name: str) -> object:
+    """The value, default resolved, lists as tuples; `Unknown` where only a caller knows it."""
+    try:
+        value = facts.attribute(node, name)
+    except ReferenceAttribute as reference:
+        raise Unknown(f"attribute {name} is a parameter of the function") from reference
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
+    if isinstance(value, (list, tuple)) or type(value).__name__ == "RepeatedScalarContainer":
+        return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
+    return value
+
+
+def as_value(name: str, raw: object) -> object:
+    """An attribute in expressions: element types by name, tensors as constants."""
+    if name in DTYPE_ATTRIBUTES and isinstance(raw, int) and raw in DTYPE_OF:
+        return ElementType(DTYPE_OF[raw])
+    if isinstance(raw, ir.TensorProtocol):
+        return working(raw.numpy())
+    return raw
+
+
+def attribute_holds(test: AttributeTest, raw: object) -> bool:
+    """Whether the value is one of those the pattern allows."""
+    return test.values is None or any(_same_literal(raw, v) for v in test.values)
+
+
+def _same_literal(raw: object, literal: object) -> bool:
+    if isinstance(literal, tuple):
+        if not isinstance(raw, tuple) or len(raw) != len(literal):
+            return False
+        return all(_same_literal(r, v) for r, v in zip(raw, literal, strict=True))
+    if isinstance(raw, float) and isinstance(literal, (int, float)):
+        # Float attributes are stored as float32.
+        return raw == float(np.float32(literal)) or raw == literal
+    return type(raw) is type(literal) and raw == literal
+
+
+def same_attribute(a: object, b: object) -> bool:
+    """Equality of two bound attributes."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.dtype == b.dtype and np.array_equal(a.array, b.array)
+    return type(a) is type(b) and a == b
+
+
+# --- constants and types -----------------------------------------------------------------------
+
+
+def number_holds(facts: Facts, value: ir.Value, form: Number) -> bool:
+    """Whether the value is a constant all of whose elements are the number."""
+    found = facts.scalar(value)
+    if found is None:
+        return False
+    dtype = facts.type(value).dtype
+    if dtype is None or form.value == 0 or dtype not in DTYPE_CLASSES["f"]:
+        return found == form.value
+    rounded = float(np.float64(form.value).astype(to_numpy(dtype)))
+    if found == rounded:
+        return True
+    if form.exact and form.tolerance is None:
+        return False
+    tolerance = form.tolerance if form.tolerance is not None else TOLERANCES.get(dtype, 0.0)
+    return abs(found - form.value) <= tolerance * abs(form.value)
+
+
+def type_mismatch(
+    facts: Facts, value: ir.Value, test: TypeTest, names: dict[str, object]
+) -> tuple[str, str] | None:
+    """None where the value has the type, its named sizes added to `names`; else code and reason."""
+    if test.const and facts.constant(value) is None:
+        if facts.is_overridable(value):
+            return "const", "it can be overridden by the caller"
+        return "const", "it is not constant"
+    if test.dtypes is None and test.shape is None:
+        return None
+    found = facts.type(value)
+    if test.dtypes is not None and found.dtype not in test.dtypes:
+        if found.dtype is None:
+            return "dtype", "its element type is not known"
+        return "dtype", f"its element type is {found.dtype}, not {test.words}"
+    if test.shape is None:
+        return None
+    if found.shape is None:
+        return "shape", "its shape is not known"
+    sizes = shape_sizes(test.shape, found.shape, names)
+    if sizes is None:
+        return "shape", f"its shape is {list(found.shape)}, not {test.words}"
+    names.update(sizes)
+    return None
+
+
+def shape_sizes(
+    test: ShapeTest, shape: tuple[Dim, ...], known: Mapping[str, object]
+) -> dict[str, object] | None:
+    """The sizes that the pattern names, or None where the shape does not match."""
+    front, back = len(test.front), len(test.back)
+    middle = len(shape) - front - back
+    if middle < 0 or (middle and not test.ellipsis):
+        return None
+    found: dict[str, object] = {}
+    pairs = [
+        *zip(test.front, shape, strict=False),
+        *zip(test.back, shape[front + middle :], strict=True),
+    ]
+    for pattern, dim in pairs:
+        if not _dim_holds(pattern, dim, known, found):
+            return None
+    if test.name is not None:
+        inside = tuple(_size(d) for d in shape[front : front + middle])
+        if not _agrees(test.name, inside, known, found):
+            return None
+    return found
+
+
+def _dim_holds(
+    pattern: ShapeDim, dim: Dim, known: Mapping[str, object], found: dict[str, object]
+) -> bool:
+    if pattern.size is not None:
+        return dim == pattern.size
+    return pattern.name is None or _agrees(pattern.name, _size(dim), known, found)
+
+
+def _agrees(name: str, size: object, known: Mapping[str, object], found: dict[str, object]) -> bool:
+    """Equal to what the name already is; sizes and names of sizes compare by being the same."""
+    if name in found:
+        return found[name] == size
+    if known.get(name) is not None:
+        return known[name] == size
+    found[name] = size
+    return True
+
+
+def _size(dim: Dim) -> int | Symbol:
+    return dim if isinstance(dim, int) else Symbol(dim)
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def operator_words(operator: Operator) -> str:
+    """`Conv`, `com.microsoft.Gelu`."""
+    domain, name = operator
+    return f"{domain}.{name}" if domain else name
+
+
+def subject_words(subject: object) -> str:
+    """The node or value that an attempt ended at."""
+    if isinstance(subject, ir.Node):
+        output = subject.outputs[0].name if subject.outputs else None
+        return f"{operator_words((subject.domain, subject.op_type))} node of `{output}`"
+    if isinstance(subject, ir.Value):
+        return f"value `{subject.name}`"
+    return ""
+
+
+# --- ways through the graph --------------------------------------------------------------------
+
+
+def inputs(node: ir.Node) -> tuple[ir.Value | None, ...]:
+    """The node's operands without absent ones at the end."""
+    found = tuple(node.inputs)
+    while found and found[-1] is None:
+        found = found[:-1]
+    return found
+
+
+def arrangements(form: Op, count: int) -> Iterator[tuple[int, ...]]:
+    """For a node with `count` operands: which of them each operand of the pattern may be.
+
+    A place from `count` on means absent. As written first, then the others in ascending order.
+    """
+    wanted = len(form.operands)
+    if count > wanted if form.rest is None else count <= wanted:
+        return
+    written = tuple(range(wanted))
+    if not form.commutes or count < max(wanted, 2):
+        yield written
+    elif form.variadic:
+        yield from permutations(range(count), wanted)
+    else:
+        yield written
+        yield (1, 0, *written[2:])
+
+
+def output_name(names: tuple[str | None, ...], value: ir.Value) -> str | None:
+    """What a statement with several names calls this output of its node."""
+    place = value.index()
+    return None if place is None or place >= len(names) else names[place]
+
+
+def fewest_uses(values: list[object]) -> ir.Value | None:
+    """Of the values given, the one with the fewest uses, the first of several."""
+    present = [v for v in values if isinstance(v, ir.Value)]
+    return min(present, key=lambda v: len(v.uses()), default=None)
+
+
+def single_use(value: ir.Value) -> bool:
+    """Whether the value is one operand of one node and nothing else."""
+    return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def one_consumer(value: ir.Value) -> bool:
+    """Whether one node uses the value, as any number of operands, and nothing else does."""
+    return not value.is_graph_output() and len(value.consumers()) == 1
+
+
+def cuts(
+    value: ir.Value, operator: Operator, leaves: int, graph: object
+) -> Iterator[tuple[tuple[ir.Node, ...], tuple[ir.Value, ...]]]:
+    """Every way to see the value as a tree of the operator with that many leaves.
+
+    Inner nodes are single-use. Gives the nodes, root first, and the leaves from left to right.
+    """
+    node = value.producer()
+    if node is None or (node.domain, node.op_type) != operator or node.graph is not graph:
+        return
+    if len(node.inputs) != 2:
+        return
+    left, right = node.inputs
+    if left is None or right is None:
+        return
+    for count in range(1, leaves):
+        for left_nodes, left_leaves in _subcuts(left, operator, count, graph):
+            for right_nodes, right_leaves in _subcuts(right, operator, leaves - count, graph):
+                yield (node, *left_nodes, *right_nodes), left_leaves + right_leaves
+
+
+def _subcuts(
+    value: ir.Value, operator: Operator, leaves: int, graph: object
+) -> Iterator[tuple[tuple[ir.Node, ...], tuple[ir.Value, ...]]]:
+    if leaves == 1:
+        yield (), (value,)
+    elif single_use(value):
+        yield from cuts(value, operator, leaves, graph)
+
+
+def paths(
+    value: ir.Value, operators: Collection[Operator], least: int, most: int, graph: object
+) -> Iterator[tuple[tuple[ir.Node, ...], ir.Value]]:
+    """Chains of single-use nodes that end in the value, the longest first.
+
+    Gives the nodes, last one first, and the value that the first of them consumes.
+    """
+    found: list[list[tuple[tuple[ir.Node, ...], ir.Value]]] = [[] for _ in range(most + 1)]
+    level: list[tuple[tuple[ir.Node, ...], ir.Value]] = [((), value)]
+    for length in range(1, most + 1):
+        following: list[tuple[tuple[ir.Node, ...], ir.Value]] = []
+        for nodes, top in level:
+            node = top.producer()
+            if node is None or (node.domain, node.op_type) not in operators:
+                continue
+            if node.graph is not graph or top.index() != 0 or (nodes and not one_consumer(top)):
+                continue
+            operands = dict.fromkeys(o for o in node.inputs if o is not None)
+            following += [((*nodes, node), operand) for operand in operands]
+        level = found[length] = following[:MOST_FORWARD]
+    for length in range(most, least - 1, -1):
+        yield from found[length]
+
+
+def consumers_within(value: ir.Value, reach: int) -> Iterator[ir.Node]:
+    """Nodes that use the value, then those that use them, up to `reach` steps away."""
+    seen: dict[ir.Node, None] = {}
+    level = [value]
+    for _ in range(reach):
+        following: list[ir.Value] = []
+        for top in level:
+            for use in top.uses():
+                if use.node in seen:
+                    continue
+                seen[use.node] = None
+                if len(seen) > MOST_FORWARD:
+                    return
+                yield use.node
+                following += use.node.outputs
+        level = following
