@@ -40,8 +40,8 @@ _PREFIXES = {"": "", "ms": "com.microsoft", "rw": "rewrite", "ml": "ai.onnx.ml"}
 
 
 def load_target(name_or_path: str | Path, vocabulary: Vocabulary | None) -> Target:
-    """The target. With None for the vocabulary operator names are not checked and classes are empty,
-    so that no group fits: enough to list targets, not to match against one."""
+    """The target. With None for the vocabulary operator names are not checked and classes are
+    empty, so that no group fits: enough to list targets, not to match against one."""
     file = find(name_or_path)
     problems = Collector()
     facts = _load(file, _known(vocabulary), problems, ())
