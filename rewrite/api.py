@@ -1,0 +1,165 @@
+"""The façade: a model in, a rewritten model out.
+
+    result = rewrite.apply("model.onnx", target="hexagon")
+    result.save("model.hexagon.onnx")
+
+In: a path, a ModelProto or an onnx-ir model; the name of a target. Out: `Result`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewrite import resources
+from rewrite.engine import driver
+from rewrite.engine.journal import Journal
+from rewrite.engine.ledger import CLASSES, Bound, Ledger
+from rewrite.engine.limits import Limits, Options, Progress
+from rewrite.engine.report import kernels, nodes, unsupported, write_ledger
+from rewrite.errors import error
+from rewrite.graph import io
+from rewrite.graph.model import LoadedModel
+from rewrite.lang.pack import RulePack, fingerprint, load_packs
+from rewrite.match import matcher as matching
+from rewrite.match.vocabulary import vocabulary
+from rewrite.target.load import load_target
+from rewrite.target.target import Target
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+__all__ = ["Result", "apply"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A rewritten model and the account of how it came about."""
+
+    loaded: LoadedModel
+    journal: Journal
+    ledger: Ledger
+    stats: dict[str, Any]
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        """The model as a ModelProto, made when first asked for."""
+        return io.to_proto(self.loaded)
+
+    def save(self, path: PathLike) -> None:
+        """Write the model whole or not at all."""
+        seconds = self.stats["seconds"]
+        with _timed(seconds, "save"):
+            io.save(self.loaded, path)
+        seconds["total"] += seconds["save"]
+
+
+def apply(
+    model: PathLike | onnx.ModelProto | onnx_ir.Model,
+    target: PathLike = "generic",
+    rules: Sequence[PathLike] = (),
+    max_class: str | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Rewrite a model for a target; the model given is not changed.
+
+    `rules`: further packs (names or folders) after those of the target. `max_class`: use only
+    rules that claim this class or a better one: exact, lsb, equal, approx.
+    """
+    limit = CLASSES[-1] if max_class is None else max_class
+    if limit not in CLASSES:
+        hint = "the classes are " + ", ".join(CLASSES)
+        raise error("RW601", f"there is no class of exactness `{limit}`", hint=hint)
+    seconds = {"load": 0.0, "match": 0.0, "fold": 0.0, "save": 0.0, "total": 0.0}
+    with _timed(seconds, "total"):
+        with _timed(seconds, "load"):
+            chosen = load_target(str(target), vocabulary())
+            matcher = matcher_for(chosen, rules, limit)
+            loaded = io.load(model)
+        before = nodes(loaded.model), kernels(loaded.model)
+        journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
+        ledger = Ledger.of(journal)
+        write_ledger(loaded.model, ledger)
+    seconds.update(journal.seconds)
+    return Result(loaded, journal, ledger, _stats(loaded, chosen, journal, ledger, before, seconds))
+
+
+def _stats(
+    loaded: LoadedModel,
+    target: Target,
+    journal: Journal,
+    ledger: Ledger,
+    before: tuple[int, int],
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """The keys of `apply --json` (DESIGN: stable, tests and users rely on these names)."""
+    return {
+        "target": target.name,
+        "nodes_before": before[0],
+        "nodes_after": nodes(loaded.model),
+        "kernels_before": before[1],
+        "kernels_after": kernels(loaded.model),
+        "fired": journal.fired(),
+        "groups": [
+            {"name": g.name, "rule": g.rule, "nodes": list(g.nodes)} for g in journal.groups
+        ],
+        "ledger": ledger.to_json(),
+        "unsupported": unsupported(loaded, target),
+        "stop": {"reason": journal.stop.reason, "rounds": journal.stop.rounds},
+        "seconds": seconds,
+    }
+
+
+# --- packs -------------------------------------------------------------------------------------
+
+_MATCHERS: dict[tuple[object, ...], matching.Matcher] = {}
+_MOST_MATCHERS = 16
+
+
+def matcher_for(
+    target: Target, rules: Sequence[PathLike] = (), limit: str = "approx"
+) -> matching.Matcher:
+    """The matcher of a target's packs and `rules`, kept while no text of theirs changes."""
+    packs: list[str | Path] = [*target.packs, *(_pack(rule) for rule in rules)]
+    search = (resources.folder("rules"),)
+    digest = fingerprint(packs, vocabulary(), search)
+    key = (target.name, target.file, digest, limit)
+    found = _MATCHERS.get(key)
+    if found is None:
+        pack = load_packs(packs, vocabulary(), search)
+        found = matching.build(_within(pack, limit), target)
+        while len(_MATCHERS) >= _MOST_MATCHERS:
+            _MATCHERS.pop(next(iter(_MATCHERS)))
+        _MATCHERS[key] = found
+    return found
+
+
+def _pack(rule: PathLike) -> str | Path:
+    """The name of a shipped pack stays a name, everything else is a folder."""
+    text = os.fspath(rule)
+    return text if text in resources.shipped("rules") else Path(text)
+
+
+def _within(pack: RulePack, limit: str) -> RulePack:
+    """The pack without rules that promise less than `limit`."""
+    kept = tuple(rule for rule in pack.rules if Bound.of(rule.claim).within(limit))
+    return pack if len(kept) == len(pack.rules) else replace(pack, rules=kept)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start

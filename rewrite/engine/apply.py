@@ -1,0 +1,84 @@
+"""One application of one rule, as a transaction.
+
+In: a `Match` and the model's `Facts`. Out: the graph rewritten (`Done`), or the graph exactly as
+it was and the reason (`RefusedError`). Build the new nodes; show the obligation of every root;
+replace; remove what is then unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import onnx_ir as ir
+
+from rewrite.engine.emit import Builder, Statement, compile_emit
+from rewrite.engine.obligation import unmet
+from rewrite.engine.refused import RefusedError
+from rewrite.graph import edit
+from rewrite.graph.facts import Facts
+from rewrite.match.rule import CompiledRule, Match
+from rewrite.match.values import Unknown, is_graph_value
+
+# Called with the new nodes after all checks and before the graph is touched; may refuse.
+Approve = Callable[[Sequence[ir.Node]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an application made and what went with it."""
+
+    added: tuple[ir.Node, ...]
+    removed: tuple[ir.Node, ...]
+    roots: tuple[ir.Value, ...]  # the new values
+
+
+@dataclass(slots=True)
+class Applier:
+    """Applies matches to the model of `facts`."""
+
+    facts: Facts
+    _compiled: dict[CompiledRule, tuple[Statement, ...]] = field(default_factory=dict)
+
+    def apply(self, match: Match, approve: Approve) -> Done:
+        graph = match.nodes[0].graph
+        if graph is None:
+            raise RefusedError("the match is no longer in a graph")
+        builder = Builder(self.facts, graph, match.scope, match.rule.name)
+        try:
+            builder.run(self._statements(match.rule))
+            pairs = self._roots(match, builder)
+            reason = unmet(self.facts, match.nodes, pairs, builder.nodes)
+            if reason is not None:
+                raise RefusedError(reason)
+            approve(builder.nodes)
+            done = edit.replace(self.facts, graph, pairs, builder.nodes, match.nodes)
+            if isinstance(done, edit.Refused):
+                raise RefusedError(done.reason)
+        except Unknown as unknown:
+            edit.discard(builder.nodes)
+            raise RefusedError(unknown.reason) from unknown
+        except RefusedError:
+            edit.discard(builder.nodes)
+            raise
+        removed = done.finish()
+        return Done(done.new_nodes, removed, tuple(new for _, new in pairs))
+
+    def _statements(self, rule: CompiledRule) -> tuple[Statement, ...]:
+        found = self._compiled.get(rule)
+        if found is None:
+            found = self._compiled[rule] = compile_emit(rule.emit)
+        return found
+
+    def _roots(self, match: Match, builder: Builder) -> list[tuple[ir.Value, ir.Value]]:
+        """Each root with its new value; a computed constant becomes one of the root's type."""
+        pairs: list[tuple[ir.Value, ir.Value]] = []
+        for name in match.rule.roots:
+            old, new = match.env[name], builder.results[name]
+            if new is None:
+                raise RefusedError(f"'{name}' would be replaced by an absent operand")
+            if not is_graph_value(new):
+                new = builder.constant(new, self.facts.type(cast(ir.Value, old)).dtype, name)
+            pairs.append((cast(ir.Value, old), cast(ir.Value, new)))
+        return pairs

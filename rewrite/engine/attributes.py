@@ -1,0 +1,170 @@
+"""Attributes of emitted nodes.
+
+In: values of expressions and nodes to carry from. Out: onnx-ir attributes of the kinds that the
+operator's schema at the model's opset names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from rewrite.engine.refused import RefusedError
+from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.match.values import ElementType, Env, Symbol, Tensor, describe, is_graph_value, weak
+from rewrite.ops import schemas
+from rewrite.schema import DTYPES, AttributeSchema, OpSchema
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def resolve(
+    facts: Facts,
+    env: Env,
+    schema: OpSchema,
+    given: Mapping[str, object],
+    carry: Sequence[str],
+) -> dict[str, ir.Attr]:
+    """Carried attributes, then those given. A given value of None leaves the attribute out."""
+    made: dict[str, ir.Attr] = {}
+    for name in carry:
+        node = _carried_node(env, name)
+        if node is not None:
+            made.update(_carried(facts, node, schema, given))
+    for name, value in given.items():
+        if value is None:
+            continue
+        declared = schema.attributes.get(name)
+        if declared is not None:
+            made[name] = convert(declared, value)
+        elif not _is_later_default(schema, name, value):
+            at = f"{schema.name}-{schema.since}"
+            raise RefusedError(f"{at} has no attribute '{name}', and its value is not the default")
+    return made
+
+
+def _carried_node(env: Env, name: str) -> ir.Node | None:
+    """The node that produced a matched value; None where its alternative was not taken."""
+    value = env.names.get(name)
+    if isinstance(value, tuple):
+        value = value[0] if value else None
+    if value is None:
+        return None
+    if not is_graph_value(value):
+        raise RefusedError(f"'{name}' is not a value of the graph: nothing to carry")
+    producer: ir.Node | None = value.producer()  # type: ignore[attr-defined]
+    return producer
+
+
+def _carried(
+    facts: Facts, node: ir.Node, schema: OpSchema, given: Mapping[str, object]
+) -> dict[str, ir.Attr]:
+    """What `node` says, explicitly, and where another operator defaults otherwise, by default."""
+    made: dict[str, ir.Attr] = {}
+    same = (node.domain, node.op_type) == (schema.domain, schema.name)
+    for name, declared in schema.attributes.items():
+        if name in given:
+            continue
+        attribute = node.attributes.get(name)
+        if attribute is not None:
+            if attribute.type in _GRAPHS:
+                raise RefusedError(f"attribute '{name}' holds a graph and cannot be carried")
+            made[name] = attribute
+        elif not same:
+            default = facts.attribute(node, name)
+            if default is not None and default != declared.default:
+                made[name] = convert(declared, default)
+    return made
+
+
+def _is_later_default(schema: OpSchema, name: str, value: object) -> bool:
+    """Whether leaving out an attribute that this version lacks means the same."""
+    for later in schemas.versions(schema.domain, schema.name):
+        if later.since > schema.since and name in later.attributes:
+            return _plain(value) == later.attributes[name].default
+    return False
+
+
+def explicit(attribute: ir.Attr) -> object:
+    """The value of an attribute; raises `ReferenceAttribute` for a function's parameter."""
+    if attribute.is_ref():
+        raise ReferenceAttribute(attribute.name)
+    value: object = attribute.value
+    return value
+
+
+def convert(declared: AttributeSchema, value: object) -> ir.Attr:
+    """A value as an attribute of the declared kind."""
+    maker = _MAKERS.get(declared.kind)
+    if maker is None:
+        raise RefusedError(f"attribute '{declared.name}' ({declared.kind}) cannot be emitted")
+    try:
+        return maker(declared.name, _plain(value))
+    except (TypeError, ValueError, OverflowError) as problem:
+        reason = f"attribute '{declared.name}': {describe(value)} is not {declared.kind}"
+        raise RefusedError(reason) from problem
+
+
+def _plain(value: object) -> object:
+    """Numbers, strings and lists of them, out of what expressions give."""
+    if isinstance(value, Symbol):
+        raise RefusedError(f"the size {value} is not known, as an attribute must be")
+    if isinstance(value, Tensor):
+        value = value.array.tolist()
+    elif isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(item) for item in value)
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    return value
+
+
+def _int(value: object) -> int:
+    if isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, (ElementType, str)) and value in DTYPES:
+        return DTYPES[value]
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError("not an integer")
+    if not isinstance(value, (int, float)):
+        raise TypeError("not a number")
+    return int(value)
+
+
+def _float(value: object) -> float:
+    if isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, (int, float)):
+        raise TypeError("not a number")
+    return float(value)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a string")
+    return str(value)
+
+
+def _list(value: object) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _tensor(name: str, value: object) -> ir.Attr:
+    tensor = value if isinstance(value, Tensor) else weak(value)
+    dtype = None if tensor.dtype else ("s64" if tensor.array.dtype.kind == "i" else "f32")
+    return ir.AttrTensor(name, ir.tensor(tensor.rounded(dtype), name=name))
+
+
+_MAKERS: Mapping[str, Callable[[str, Any], ir.Attr]] = {
+    "int": lambda name, value: ir.AttrInt64(name, _int(value)),
+    "float": lambda name, value: ir.AttrFloat32(name, _float(value)),
+    "string": lambda name, value: ir.AttrString(name, _string(value)),
+    "ints": lambda name, value: ir.AttrInt64s(name, [_int(item) for item in _list(value)]),
+    "floats": lambda name, value: ir.AttrFloat32s(name, [_float(item) for item in _list(value)]),
+    "strings": lambda name, value: ir.AttrStrings(name, [_string(item) for item in _list(value)]),
+    "tensor": _tensor,
+}

@@ -1,0 +1,188 @@
+"""Tidying: dead code, equal constants, common subexpressions. Linear in the size of the model.
+
+In: a model's `Facts`. Out: the model with the same results, and the values whose uses changed.
+
+Not merged: nodes that draw random numbers or hold subgraphs, nodes of domains nobody describes,
+QuantizeLinear and DequantizeLinear (runtimes fuse a pair per consumer, and undo a merge).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+
+import onnx_ir as ir
+
+from rewrite.engine.determinism import is_deterministic
+from rewrite.engine.journal import Log
+from rewrite.graph import edit
+from rewrite.graph.dead import drop_initializer, remove_dead
+from rewrite.graph.facts import Facts, graphs
+
+_SMALL = 1 << 12  # bytes: always compared
+_LARGE = 16 << 20  # bytes: never compared
+_HASHED = 256 << 20  # bytes hashed in one run at most
+_KEPT_APART = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+_FLOATS = (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS)
+_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
+
+
+class Tidier:
+    """Keeps what it knows about constants from one run to the next."""
+
+    def __init__(self, facts: Facts, log: Log) -> None:
+        self.facts = facts
+        self.log = log
+        self._digests: dict[ir.Value, Hashable] = {}
+        self._hashed = 0
+
+    def run(self) -> list[ir.Value]:
+        """Tidy once; the values that have gained or lost users."""
+        self.log.clean("dead", len(remove_dead(self.facts)))
+        touched: list[ir.Value] = []
+        for graph in graphs(self.facts.model):
+            touched += self._merge_constants(graph)
+            touched += self._merge_nodes(graph)
+        return touched
+
+    # --- constants -----------------------------------------------------------------------------
+
+    def _merge_constants(self, graph: ir.Graph) -> list[ir.Value]:
+        """Let users of equal initializers use the first of them."""
+        alike: dict[Hashable, list[ir.Value]] = {}
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is None or self._is_fixed(value) or tensor.nbytes > _LARGE:
+                continue
+            alike.setdefault((tensor.dtype, tuple(tensor.shape)), []).append(value)
+        kept: list[ir.Value] = []
+        for values in alike.values():
+            if len(values) < 2:
+                continue
+            first: dict[Hashable, ir.Value] = {}
+            for value in values:
+                digest = self._digest(value)
+                if digest is None:
+                    continue
+                keeper = first.setdefault(digest, value)
+                if keeper is not value:
+                    self._redirect(value, keeper)
+                    kept.append(keeper)
+        self.log.clean("duplicate", len(kept))
+        return list(dict.fromkeys(kept))
+
+    def _is_fixed(self, value: ir.Value) -> bool:
+        """Whether the signature or something outside the graph names the value."""
+        facts = self.facts
+        return (
+            value.is_graph_input()
+            or value.is_graph_output()
+            or value.name in facts.pinned
+            or bool(value.metadata_props)
+        )
+
+    def _digest(self, value: ir.Value) -> Hashable:
+        """The content, or a digest of it; None where reading it costs too much."""
+        found = self._digests.get(value)
+        if found is not None:
+            return found
+        tensor = value.const_value
+        assert tensor is not None
+        if tensor.nbytes > _SMALL:
+            self._hashed += tensor.nbytes
+            if self._hashed > _HASHED:
+                return None
+        if tensor.dtype == ir.DataType.STRING:
+            content: Hashable = tuple(tensor.numpy().reshape(-1).tolist())
+        elif tensor.nbytes <= _SMALL:
+            content = tensor.tobytes()
+        else:
+            content = hashlib.blake2b(tensor.tobytes(), digest_size=32).digest()
+        self._digests[value] = content
+        return content
+
+    def _redirect(self, value: ir.Value, keeper: ir.Value) -> None:
+        for usage in value.uses():
+            usage.node.replace_input_with(usage.idx, keeper)
+        drop_initializer(self.facts, value)
+        self._digests.pop(value, None)
+
+    # --- nodes ---------------------------------------------------------------------------------
+
+    def _merge_nodes(self, graph: ir.Graph) -> list[ir.Value]:
+        """Let users of a node that computes what an earlier one computes use the earlier one."""
+        first: dict[Hashable, ir.Node] = {}
+        touched: list[ir.Value] = []
+        merged = 0
+        for node in graph:
+            key = self._key(node)
+            if key is None:
+                continue
+            keeper = first.setdefault(key, node)
+            if keeper is not node and self._merge(graph, node, keeper):
+                merged += 1
+                touched += keeper.outputs
+        self.log.clean("common", merged)
+        return touched
+
+    def _key(self, node: ir.Node) -> Hashable:
+        """Equal for nodes that compute the same; None for those that are left alone."""
+        if node.op_type in _KEPT_APART or not is_deterministic(self.facts, node):
+            return None
+        if not node.attributes:
+            return node.domain, node.op_type, node.overload, node.inputs, len(node.outputs)
+        parts = []
+        for attribute in node.attributes.values():
+            key = _attribute_key(attribute)
+            if key is None:
+                return None
+            parts.append(key)
+        parts.sort(key=lambda part: part[0])
+        return (
+            node.domain,
+            node.op_type,
+            node.overload,
+            node.inputs,
+            len(node.outputs),
+            tuple(parts),
+        )
+
+    def _merge(self, graph: ir.Graph, node: ir.Node, keeper: ir.Node) -> bool:
+        pairs = list(zip(node.outputs, keeper.outputs, strict=True))
+        if any(old.is_graph_output() and new.is_graph_output() for old, new in pairs):
+            return False
+        done = edit.replace(self.facts, graph, pairs, (), (node,))
+        if isinstance(done, edit.Refused):
+            return False
+        done.finish()
+        return True
+
+
+def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable] | None:
+    kind = attribute.type
+    if attribute.is_ref():
+        return attribute.name, "ref", attribute.ref_attr_name
+    if kind in _GRAPHS:
+        return None
+    value = attribute.value
+    if kind in _FLOATS:
+        value = repr(value)  # tells -0.0 from 0.0
+    elif kind in _TENSORS:
+        tensors = (value,) if kind is ir.AttributeType.TENSOR else tuple(value)
+        if any(tensor.nbytes > _SMALL for tensor in tensors):
+            return None
+        value = tuple((t.dtype, tuple(t.shape), _content(t)) for t in tensors)
+    elif isinstance(value, list):
+        value = tuple(value)
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return attribute.name, kind.name, value
+
+
+def _content(tensor: ir.TensorProtocol) -> Hashable:
+    if tensor.dtype == ir.DataType.STRING:
+        return tuple(tensor.numpy().reshape(-1).tolist())
+    return tensor.tobytes()

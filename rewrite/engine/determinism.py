@@ -1,0 +1,39 @@
+"""Which nodes give the same outputs for the same inputs, every time.
+
+In: a node. Out: yes or no. Nodes that hold subgraphs count as not: what is inside is not looked at.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from rewrite.graph.facts import Facts
+
+_DESCRIBED = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+_RANDOM = frozenset(
+    {
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+        "BiasDropout",
+        "BitmaskDropout",
+        "BitmaskBiasDropout",
+        "Sampling",
+    }
+)
+
+
+def is_random(node: ir.Node) -> bool:
+    """Whether the node draws random numbers. Dropout does so only in training mode."""
+    if node.op_type in _RANDOM:
+        return True
+    return node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
+
+
+def is_deterministic(facts: Facts, node: ir.Node) -> bool:
+    """Whether two such nodes with the same inputs may be one; local functions count as unknown."""
+    del facts
+    return node.domain in _DESCRIBED and not is_random(node)

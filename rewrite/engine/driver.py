@@ -1,0 +1,257 @@
+"""The fixpoint: rules applied phase by phase until nothing applies, or a limit says stop.
+
+In: a loaded model, a `Matcher`, a `Target`, limits. Out: the model rewritten in place and a
+`Journal`.
+
+Each phase has a worklist of the nodes its rules may be anchored at, first all of them in
+topological order. An application puts what it may have changed on every list. When all lists of
+all phases are empty the graph is at its fixpoint; then groups are made, once, from the last node
+to the first, so that the longest chains win. Nothing depends on hashes or addresses: the same
+model gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from rewrite.engine.apply import Applier, Done
+from rewrite.engine.cleanup import Tidier
+from rewrite.engine.folding import Folder
+from rewrite.engine.grouping import Grouper
+from rewrite.engine.journal import Applied, Journal, Log, Reason, Refused, Stop
+from rewrite.engine.ledger import Bound
+from rewrite.engine.limits import Limits, Options, Progress
+from rewrite.engine.loops import LoopWatch
+from rewrite.engine.others import next_match
+from rewrite.engine.refused import RefusedError
+from rewrite.engine.worklist import Worklist, affected
+from rewrite.graph.facts import graphs
+from rewrite.graph.model import LoadedModel
+from rewrite.lang.vocabulary import PHASES
+from rewrite.match.matcher import Matcher
+from rewrite.match.rule import Match
+from rewrite.target.target import Target
+
+_CLOCK_EVERY = 64  # visits between looks at the clock
+_FEW_USES = 8  # a value used more often than this is not inside any pattern (bags have 8 items)
+
+
+def run(
+    loaded: LoadedModel,
+    matcher: Matcher,
+    target: Target,
+    limits: Limits | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Journal:
+    """Rewrite the model. The cyclic garbage collector is off meanwhile: onnx-ir's graphs are cyclic
+    and large, and nothing here becomes garbage until the end."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        work = _Run(loaded, matcher, target, limits or Limits(), options or Options(), progress)
+        return work.run()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Phase:
+    """One phase: its rules' anchors, how far they look, and what is left to look at."""
+
+    def __init__(self, name: str, matcher: Matcher) -> None:
+        rules = matcher.rules(name)
+        self.name = name
+        self.rules = rules
+        self.radius = max((rule.radius for rule in rules), default=0)
+        self.work = Worklist(frozenset(a for rule in rules for a in rule.anchors))
+        # Rules with several roots may find siblings through values that they share; what such a
+        # match depends on is not only downstream of a change.
+        several = [rule for rule in rules if len(rule.roots) > 1]
+        self.sideways = frozenset(a for rule in several for a in rule.anchors)
+
+
+class _Run:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        matcher: Matcher,
+        target: Target,
+        limits: Limits,
+        options: Options,
+        progress: Progress | None,
+    ) -> None:
+        self.model = loaded.model
+        self.facts = loaded.facts
+        self.matcher = matcher
+        self.limits = limits
+        self.options = options
+        self.progress = progress
+        self.log = Log()
+        self.watch = LoopWatch()
+        self.applier = Applier(self.facts)
+        self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
+        self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
+        self.radius = max((phase.radius for phase in self.phases), default=0)
+        self.seconds = {"match": 0.0, "fold": 0.0}
+        self.stop: Reason | None = None
+        self.swept = False
+        self.applications = self.visits = self.rounds = 0
+        self.nodes = sum(len(graph) for graph in graphs(self.model))
+        self.most_nodes = limits.most_nodes(self.nodes)
+        self.most_applications = limits.most_applications(self.nodes)
+        self.folder = Folder(self.facts, self.log, limits, options)
+        self.tidier = Tidier(self.facts, self.log)
+        self.grouper = Grouper(self.facts, matcher, target, self.log)
+        self.deadline = time.perf_counter() + limits.seconds
+
+    def _wanted(self, phase: str) -> bool:
+        return self.options.phases is None or phase in self.options.phases
+
+    # --- the road ------------------------------------------------------------------------------
+
+    def run(self) -> Journal:
+        self._tidy()
+        self._seed()
+        self._fold()
+        while self.stop is None:
+            self.rounds += 1
+            before = self.applications
+            for phase in self.phases:
+                self._drain(phase)
+            if self.applications > before:
+                self._tidy()
+            self._fold()
+            if not any(phase.work for phase in self.phases) and not self._sweep():
+                break
+            if self.rounds >= self.limits.rounds:
+                self.stop = self.stop or "limit_applications"
+        if self._wanted(PHASES[-1]):
+            self._timed("match", self.grouper.run)
+        reason: Reason = self.stop or ("cycle" if self.log.cycles else "fixpoint")
+        return self.log.close(Stop(reason, self.rounds, self.applications), self.seconds)
+
+    def _seed(self) -> None:
+        for graph in graphs(self.model):
+            for phase in self.phases:
+                phase.work.seed(graph)
+            self.folder.seed(graph)
+
+    def _sweep(self) -> bool:
+        """Once more all anchors of rules that look sideways; False where that was done already."""
+        if self.swept or self.applications == 0:
+            return False
+        self.swept = True
+        for phase in self.phases:
+            if phase.sideways:
+                for graph in graphs(self.model):
+                    phase.work.seed(n for n in graph if (n.domain, n.op_type) in phase.sideways)
+        return any(phase.work for phase in self.phases)
+
+    def _tidy(self) -> None:
+        if self.options.tidy:
+            start = time.perf_counter()
+            self._touch((), self.tidier.run())
+            self.seconds["fold"] += time.perf_counter() - start
+
+    def _fold(self) -> None:
+        start = time.perf_counter()
+        for new, values in self.folder.run():
+            self._touch(new, values)
+        self.seconds["fold"] += time.perf_counter() - start
+
+    def _timed(self, name: str, step: object) -> None:
+        start = time.perf_counter()
+        step()  # type: ignore[operator]
+        self.seconds[name] += time.perf_counter() - start
+
+    # --- one phase -----------------------------------------------------------------------------
+
+    def _drain(self, phase: _Phase) -> None:
+        start = time.perf_counter()
+        folding = self.seconds["fold"]
+        match, facts, work = self.matcher.match, self.facts, phase.work
+        while self.stop is None and (node := work.pop()) is not None:
+            found = match(phase.name, node, facts)
+            while found is not None and not self._attempt(phase, node, found):
+                found = next_match(self.matcher, phase.name, node, facts, found.rule)
+            self.visits += 1
+            if self.visits % _CLOCK_EVERY == 0:
+                self._look_at_clock(phase)
+        spent = time.perf_counter() - start
+        self.seconds["match"] += spent - (self.seconds["fold"] - folding)
+
+    def _look_at_clock(self, phase: _Phase) -> None:
+        if time.perf_counter() > self.deadline:
+            self.stop = "limit_time"
+        if self.progress is not None:
+            self.progress(phase.name, self.visits, len(phase.work))
+
+    def _attempt(self, phase: _Phase, node: ir.Node, found: Match) -> bool:
+        """Apply a match, or record why not."""
+        rule = found.rule
+        graph = node.graph
+        assert graph is not None
+        name = str(graph.name or "")
+        anchor = str(node.outputs[0].name)
+        inside = found.nodes
+        operators = tuple(n.op_type for n in inside)
+        roots = tuple(str(root.name) for root in found.roots)
+        before = _use_counts(inside)
+
+        def approve(new: Sequence[ir.Node]) -> None:
+            cycle = self.watch.check(rule.name, inside, anchor, new)
+            if cycle is not None:
+                self.log.cycles.append(cycle)
+                raise RefusedError("the rules undo each other: " + " -> ".join(cycle.rules))
+
+        try:
+            done = self.applier.apply(found, approve)
+        except RefusedError as refused:
+            self.log.refuse(Refused(rule.name, phase.name, name, anchor, refused.reason))
+            return False
+        bound = Bound.of(rule.claim)
+        added = tuple(n.op_type for n in done.added)
+        self.log.applied.append(
+            Applied(
+                rule.name, phase.name, bound, name, roots, operators, added, tuple(found.branches)
+            )
+        )
+        self._after(done, inside, before)
+        return True
+
+    def _after(self, done: Done, inside: Sequence[ir.Node], before: dict[ir.Value, int]) -> None:
+        self.watch.inherit(inside, done.added)
+        self.applications += 1
+        self.swept = False
+        self.nodes += len(done.added) - len(done.removed)
+        if self.applications >= self.most_applications:
+            self.stop = "limit_applications"
+        elif self.nodes > self.most_nodes:
+            self.stop = "limit_growth"
+        fallen = [v for v, count in before.items() if _FEW_USES >= len(v.uses()) < count]
+        values = [*done.roots, *fallen]
+        producers = [p for v in fallen if (p := v.producer()) is not None]
+        self._touch((*done.added, *producers), values)
+        if self.folder.work:
+            self._fold()
+
+    def _touch(self, new: Sequence[ir.Node], values: Sequence[ir.Value]) -> None:
+        """Put on every list what a change of these nodes and values may concern."""
+        if not new and not values:
+            return
+        nodes = affected(new, values, self.radius)
+        for phase in self.phases:
+            phase.work.push(nodes)
+        self.folder.push(nodes)
+
+
+def _use_counts(nodes: Sequence[ir.Node]) -> dict[ir.Value, int]:
+    """The operands of matched nodes and how often each is used."""
+    return {
+        value: len(value.uses()) for node in nodes for value in node.inputs if value is not None
+    }

@@ -1,0 +1,187 @@
+"""Constant folding: nodes whose operands are all known are computed once, here.
+
+In: nodes of a model. Out: constants in their place, records in the journal, or a refusal where the
+result would be too large (nothing is allocated to find that out).
+
+A declared operator is evaluated by its declaration (rewrite/ops), any other deterministic one by
+the reference evaluator that comes with onnx. Not folded: random operators; DequantizeLinear, so
+that quantized weights stay quantized; integer operators that runtimes compute differently from the
+reference evaluator (QLinear*); nodes with subgraphs, except an If whose condition is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from rewrite.engine.determinism import is_random
+from rewrite.engine.evaluation import Evaluated, evaluate_node
+from rewrite.engine.inference import node_types
+from rewrite.engine.inlining import inline_if
+from rewrite.engine.journal import Folded, Log, Refused
+from rewrite.engine.ledger import EXACT
+from rewrite.engine.limits import Limits, Options
+from rewrite.engine.refused import RefusedError
+from rewrite.engine.shapes import ShapeValues
+from rewrite.engine.worklist import Worklist
+from rewrite.graph import edit
+from rewrite.graph.facts import Facts
+from rewrite.graph.names import subgraphs
+from rewrite.ops.dtypes import to_numpy
+from rewrite.schema import Type
+
+FOLD = "constant folding"
+PHASE = "clean"
+
+_LEFT = frozenset({"Constant", "DequantizeLinear", "Loop", "Scan", "SequenceMap"})
+_DESCRIBED = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+# Results whose size depends on more than the sizes of the operands.
+_GENERATORS = frozenset(
+    {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Pad", "Resize", "Upsample", "EyeLike"}
+)
+
+Change = tuple[tuple[ir.Node, ...], tuple[ir.Value, ...]]  # new nodes, values whose users see more
+
+
+@dataclass(slots=True)
+class Budget:
+    """Bytes of constants that a run may add. Results no larger than what they replace are free."""
+
+    always: int
+    left: int
+
+    def admits(self, result: int, operands: int) -> bool:
+        if result > max(self.always, 2 * operands):
+            return False
+        return result - operands <= self.left
+
+    def spend(self, result: int, operands: int) -> None:
+        self.left -= max(0, result - operands)
+
+
+class Folder:
+    """Folds what is on its worklist; `run` yields each change as it is made."""
+
+    def __init__(self, facts: Facts, log: Log, limits: Limits, options: Options) -> None:
+        self.facts = facts
+        self.log = log
+        self.options = options
+        self.work = Worklist(None)
+        self.shapes = ShapeValues(facts)
+        self.budget = Budget(limits.fold_bytes, limits.most_bytes(0))
+
+    def seed(self, nodes: Iterable[ir.Node]) -> None:
+        if self.options.fold:
+            self.work.seed(nodes)
+
+    def push(self, nodes: Sequence[ir.Node]) -> None:
+        if self.options.fold:
+            self.work.push(nodes)
+
+    def run(self) -> Iterator[Change]:
+        while (node := self.work.pop()) is not None:
+            try:
+                change = self._visit(node)
+            except RefusedError as refused:
+                self._refuse(node, refused.reason)
+                continue
+            if change is not None:
+                yield change
+
+    def _refuse(self, node: ir.Node, reason: str) -> None:
+        graph = node.graph
+        name = str(graph.name or "") if graph is not None else ""
+        self.log.refuse(Refused(FOLD, PHASE, name, str(node.outputs[0].name), reason))
+
+    def _visit(self, node: ir.Node) -> Change | None:
+        if node.op_type == "If" and node.domain == "":
+            return inline_if(self.facts, self.log, node)
+        if not self._is_candidate(node):
+            return self._shape(node)
+        return self._fold(node)
+
+    def _is_candidate(self, node: ir.Node) -> bool:
+        """Whether all operands are known and the operator may be computed ahead."""
+        constant = self.facts.constant
+        known = False
+        for value in node.inputs:
+            if value is None:
+                continue
+            if constant(value) is None:
+                return False
+            known = True
+        if not known or node.op_type in _LEFT or node.domain not in _DESCRIBED:
+            return False
+        return not is_random(node) and next(subgraphs(node), None) is None
+
+    # --- computing -----------------------------------------------------------------------------
+
+    def _fold(self, node: ir.Node) -> Change | None:
+        facts = self.facts
+        operands = facts.operands(node)
+        spent = sum(_nbytes(facts, value) for value in operands)
+        types = node_types(facts, node, operands)
+        self._check_size(node, types, spent)
+        done = evaluate_node(facts, node, operands, types)
+        if done is None:
+            return None
+        if not done.bound.within(self.options.max_class):
+            return None
+        size = sum(array.nbytes for array in done.arrays)
+        if not self.budget.admits(size, spent):
+            raise RefusedError(f"the result has {size} bytes, more than may be added")
+        self.budget.spend(size, spent)
+        return self._replace(node, done)
+
+    def _check_size(self, node: ir.Node, types: Sequence[Type], spent: int) -> None:
+        for type_ in types:
+            if type_.shape is None or any(isinstance(dim, str) for dim in type_.shape):
+                if node.op_type in _GENERATORS:
+                    raise RefusedError(f"the size of what {node.op_type} makes is not known")
+                continue
+            count = math.prod(int(dim) for dim in type_.shape)
+            width = to_numpy(type_.dtype).itemsize if type_.dtype else 8
+            if not self.budget.admits(count * width, spent):
+                text = f"{node.op_type} would make a constant of {count * width:,} bytes"
+                raise RefusedError(f"{text}; the limit is for constants to stay small")
+
+    def _replace(self, node: ir.Node, done: Evaluated) -> Change | None:
+        facts, graph = self.facts, node.graph
+        assert graph is not None
+        pairs = []
+        for output, array in zip(node.outputs, done.arrays, strict=True):
+            if output.uses() or output.is_graph_output():
+                pairs.append((output, edit.new_constant(facts, array, f"{output.name}_folded")))
+        if not pairs:
+            return None
+        names = tuple(str(old.name) for old, _ in pairs)
+        made = edit.replace(facts, graph, pairs, (), (node,))
+        if isinstance(made, edit.Refused):
+            raise RefusedError(made.reason)
+        made.finish()
+        size = sum(array.nbytes for array in done.arrays)
+        self.log.folded.append(
+            Folded(node.op_type, str(graph.name or ""), names, size, done.bound, done.evidence)
+        )
+        return made.new_nodes, tuple(new for _, new in pairs)
+
+    # --- shapes --------------------------------------------------------------------------------
+
+    def _shape(self, node: ir.Node) -> Change | None:
+        """A node whose result follows from shapes that are known, though its operands are not."""
+        array = self.shapes.constant(node)
+        if array is None:
+            return None
+        return self._replace(node, Evaluated((array,), EXACT, "follows from known shapes"))
+
+
+def _nbytes(facts: Facts, value: ir.Value | None) -> int:
+    tensor = None if value is None else facts.constant(value)
+    return 0 if tensor is None else tensor.nbytes
+
+
+_Array = np.ndarray

@@ -1,0 +1,67 @@
+"""The `group` phase: matched nodes become calls of local functions in the target's domain.
+
+In: the graph at its fixpoint. Out: groups in the journal. Anchors are looked at from the last node
+to the first, so that of two groups that overlap the longer chain, which ends later, is made.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from rewrite.engine.journal import Grouped, Log, Refused
+from rewrite.engine.others import next_match
+from rewrite.graph.facts import Facts, graphs
+from rewrite.graph.outline import Outlined, outline
+from rewrite.lang.vocabulary import PHASES
+from rewrite.match.matcher import Matcher
+from rewrite.match.rule import Match
+from rewrite.target.target import Target
+
+GROUP = PHASES[-1]
+
+
+class Grouper:
+    """Makes the groups of one model, where the target allows local functions."""
+
+    def __init__(self, facts: Facts, matcher: Matcher, target: Target, log: Log) -> None:
+        self.facts = facts
+        self.matcher = matcher
+        self.target = target
+        self.log = log
+
+    def run(self) -> None:
+        rules = self.matcher.rules(GROUP)
+        if not rules or not self.target.groups:
+            return
+        anchors = frozenset(a for rule in rules for a in rule.anchors)
+        for graph in graphs(self.facts.model):
+            for node in list(graph)[::-1]:
+                if node.graph is graph and (node.domain, node.op_type) in anchors:
+                    self._visit(graph, node)
+
+    def _visit(self, graph: ir.Graph, node: ir.Node) -> None:
+        anchor = str(node.outputs[0].name)
+        match = self.matcher.match(GROUP, node, self.facts)
+        while match is not None:
+            made = self._outline(graph, match)
+            if isinstance(made, Outlined):
+                return
+            name = match.rule.name
+            self.log.refuse(Refused(name, GROUP, str(graph.name or ""), anchor, made))
+            match = next_match(self.matcher, GROUP, node, self.facts, match.rule)
+
+    def _outline(self, graph: ir.Graph, match: Match) -> Outlined | str:
+        rule = match.rule
+        group = rule.group
+        assert group is not None  # rules of this phase have no `emit`; the pack's check says so
+        root = match.env[group.value]
+        assert isinstance(root, ir.Value)
+        operators = tuple(node.op_type for node in match.nodes)
+        made = outline(
+            self.facts, graph, match.nodes, (root,), self.target.domain, group.name, rule.name
+        )
+        if not isinstance(made, Outlined):
+            return made.reason
+        name, node = made.function.name, str(made.call.outputs[0].name)
+        self.log.groups.append(Grouped(name, rule.name, str(graph.name or ""), node, operators))
+        return made

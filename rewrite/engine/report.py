@@ -1,0 +1,65 @@
+"""Figures about a model, and the account that is written into it.
+
+In: a model, a target, a ledger. Out: counts, what the target has no kernel for, metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from rewrite.engine.ledger import Ledger
+from rewrite.graph.facts import graphs, walk
+from rewrite.graph.model import LoadedModel
+from rewrite.target.target import Target
+
+LEDGER = "rewrite.ledger"  # the model's metadata entry
+
+
+def nodes(model: ir.Model) -> int:
+    """Nodes of the graph, its subgraphs and all function bodies."""
+    return sum(len(graph) for graph in graphs(model))
+
+
+def kernels(model: ir.Model) -> int:
+    """Nodes that run: a function call counts as one, constants do not count."""
+    return sum(1 for _, node in _running(model) if node.op_type != "Constant")
+
+
+def _running(model: ir.Model) -> Iterator[tuple[ir.Graph, ir.Node]]:
+    """Nodes of the graph and its subgraphs, not of function bodies."""
+    for graph, root, _ in walk(model):
+        if root is model.graph:
+            yield from ((graph, node) for node in graph)
+
+
+def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
+    """Nodes that the target has no kernel for, with the reason."""
+    found = []
+    functions = loaded.model.functions
+    for _, node in _running(loaded.model):
+        if node.op_type == "Constant" or node.op_identifier() in functions:
+            continue
+        reason = _reason(loaded, target, node)
+        if reason is not None:
+            prefix = f"{node.domain}." if node.domain else ""
+            name = str(node.outputs[0].name if node.outputs else node.name)
+            found.append({"node": name, "operator": prefix + node.op_type, "reason": reason})
+    return found
+
+
+def _reason(loaded: LoadedModel, target: Target, node: ir.Node) -> str | None:
+    if not target.has(node.domain, node.op_type):
+        return f"{target.name} has no such operator"
+    first = next((value for value in node.inputs if value is not None), None)
+    dtype = None if first is None else loaded.facts.type(first).dtype
+    if dtype is not None and not target.has(node.domain, node.op_type, dtype):
+        return f"not for elements of type {dtype}"
+    return None
+
+
+def write_ledger(model: ir.Model, ledger: Ledger) -> None:
+    """Keep the account in the model's own metadata; nothing where nothing was done."""
+    if ledger.entries:
+        model.metadata_props[LEDGER] = ledger.text()
