@@ -9,10 +9,12 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rewrite.errors import Diagnostic, RewriteError, error, render
+
+Tell = Callable[[str, int, int], None]
 
 
 def complain(problem: RewriteError) -> None:
@@ -68,12 +70,23 @@ def _mode(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner on stderr while something runs, where stderr is a terminal."""
+def working(what: str) -> Iterator[Tell | None]:
+    """A progress bar on stderr while something runs; nothing where stderr is not a terminal.
+
+    Yields the function to report with: stage, how much is done, how much is known to be left.
+    """
     if not sys.stderr.isatty():
-        yield
+        yield None
         return
     from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    with Console(stderr=True).status(what):
-        yield
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    stage = TextColumn("{task.fields[stage]}")
+    with Progress(*columns, stage, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, stage="")
+
+        def tell(name: str, done: int, left: int) -> None:
+            bar.update(task, total=done + left, completed=done, stage=name)
+
+        yield tell

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import working, write_text
+from rewrite.cli.console import Tell, working, write_text
 from rewrite.errors import error
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.cli import report as reports
 
     output = None if arguments.dry_run else _output(arguments)
-    with working(f"rewriting {arguments.model.name}"):
-        result = _rewrite(arguments, output)
+    with working(f"rewriting {arguments.model.name}") as tell:
+        result = _rewrite(arguments, output, tell)
     verification = None
     if arguments.verify:
         with working(f"comparing {arguments.verify} runs"):
@@ -90,7 +90,7 @@ def _output(arguments: argparse.Namespace) -> Path:
     return output
 
 
-def _rewrite(arguments: argparse.Namespace, output: Path | None) -> Result:
+def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | None) -> Result:
     from rewrite.api import apply
 
     result = apply(
@@ -98,6 +98,7 @@ def _rewrite(arguments: argparse.Namespace, output: Path | None) -> Result:
         target=arguments.target,
         rules=arguments.rules,
         max_class=arguments.max_class,
+        progress=tell,
     )
     if output is not None:
         result.save(output)
