@@ -12,6 +12,8 @@ import onnx_ir as ir
 from rewrite.engine.ledger import Ledger
 from rewrite.graph.facts import graphs, walk
 from rewrite.graph.model import LoadedModel
+from rewrite.schema import UNKNOWN, Type
+from rewrite.target import support
 from rewrite.target.target import Target
 
 LEDGER = "rewrite.ledger"  # the model's metadata entry
@@ -50,13 +52,25 @@ def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
 
 
 def _reason(loaded: LoadedModel, target: Target, node: ir.Node) -> str | None:
-    if not target.has(node.domain, node.op_type):
-        return f"{target.name} has no such operator"
-    first = next((value for value in node.inputs if value is not None), None)
-    dtype = None if first is None else loaded.facts.type(first).dtype
-    if dtype is not None and not target.has(node.domain, node.op_type, dtype):
-        return f"not for elements of type {dtype}"
-    return None
+    operator = (node.domain, node.op_type)
+    if operator not in target.limits:
+        return support.unsupported(target, support.Call(operator))
+    facts = loaded.facts
+    operands = facts.operands(node)
+    given = [facts.type(value) for value in operands if value is not None]
+    first = given[0] if given else UNKNOWN
+    call = support.Call(
+        operator,
+        dtype=first.dtype,
+        rank=None if first.shape is None else len(first.shape),
+        static=all(_is_static(t) for t in given),
+        constant=tuple(v is None or facts.constant(v) is not None for v in operands),
+    )
+    return support.unsupported(target, call)
+
+
+def _is_static(type_: Type) -> bool:
+    return type_.shape is not None and all(isinstance(dim, int) for dim in type_.shape)
 
 
 def write_ledger(model: ir.Model, ledger: Ledger) -> None:
