@@ -49,11 +49,15 @@ class Diagnostic:
         return f"{place}: {head}" if place else head
 
 
-@dataclass(frozen=True)
 class RewriteError(Exception):
-    """Raised at the end of a stage with every problem that the stage found."""
+    """Raised at the end of a stage with every problem that the stage found.
 
-    diagnostics: tuple[Diagnostic, ...]
+    Not a frozen dataclass: whoever re-raises an exception (contextlib does) sets its traceback.
+    """
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__(diagnostics)
+        self.diagnostics = diagnostics
 
     def __str__(self) -> str:
         return "\n".join(d.headline() for d in self.diagnostics)
