@@ -55,6 +55,7 @@ _UNARY: tuple[tuple[str, Ufunc, str], ...] = (
     ("ceil", np.ceil, "The least integer not below the value."),
     ("trunc", np.trunc, "The value without its fraction."),
     ("round", np.rint, "The nearest integer, ties to even."),
+    ("rint", np.rint, "The nearest integer, ties to even."),
     ("sin", np.sin, "Sine."),
     ("cos", np.cos, "Cosine."),
     ("tanh", np.tanh, "Hyperbolic tangent."),

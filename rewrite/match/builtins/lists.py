@@ -45,13 +45,13 @@ def numbers(x: Tensor) -> Items:
 
 
 @builtin
-def sorted_(list_: Items) -> Items:
+def sort(list_: Items) -> Items:
     """The items in ascending order."""
     return tuple(sorted(list_))
 
 
 @builtin
-def reversed_(list_: Items) -> Items:
+def reverse(list_: Items) -> Items:
     """The items from last to first."""
     return list_[::-1]
 
@@ -125,7 +125,7 @@ def _place(index: int, length: int) -> int:
 
 
 @builtin
-def repeat(item: object, n: int) -> Items:
+def copies(item: object, n: int) -> Items:
     """A list of n times the item."""
     check_size((n,))
     return (item,) * n
@@ -159,8 +159,8 @@ def distinct(list_: Items) -> bool:
 
 
 @builtin
-def all_same(list_: Items) -> bool:
-    """Whether all items are equal to the first."""
+def same_(list_: Items) -> bool:
+    """Whether all items of a list are equal."""
     return all(same(item, list_[0]) for item in list_)
 
 
@@ -192,12 +192,55 @@ def axis(a: int, rank: int) -> int:
 
 @builtin
 def axes(list_: Ints, rank: int) -> Items:
-    """The axes counted from the front, in ascending order."""
-    return tuple(sorted(_place(a, rank) for a in list_))
+    """The axes counted from the front, in ascending order, each once; at least one."""
+    found = tuple(sorted(_place(a, rank) for a in list_))
+    if not found or len(set(found)) != len(found):
+        raise Unknown("the axes are empty, or one occurs twice")
+    return found
 
 
 @builtin
-def shapes_after(shape: Items, axes: Ints, keep: bool) -> Items:
+def squeeze_axes(a: Ints, b: Ints, rank: int) -> Items:
+    """The axes, of a value of that rank, that squeezing `a` and then `b` of the rest removes."""
+    first = axes(a, rank)
+    left = [i for i in range(rank) if i not in first]
+    return tuple(sorted((*first, *(left[i] for i in axes(b, len(left))))))
+
+
+@builtin
+def unsqueeze_axes(a: Ints, b: Ints, rank: int) -> Items:
+    """The axes, of the final result, that unsqueezing `a` and then `b` adds to that rank."""
+    middle = rank + len(a)
+    first = axes(a, middle)
+    second = axes(b, middle + len(b))
+    kept = [i for i in range(middle + len(b)) if i not in second]
+    return tuple(sorted((*second, *(kept[i] for i in first))))
+
+
+@builtin
+def keeps_order(perm: Ints, shape: Items) -> bool:
+    """Whether a transpose of this shape moves axes of size 1 only."""
+    _check_permutation(perm)
+    moved = [i for i in perm if not (isinstance(shape[i], int) and shape[i] == 1)]
+    return moved == sorted(moved)
+
+
+@builtin
+def piece(sizes: Ints, start: int, end: int) -> int:
+    """Which part of an axis cut into these sizes holds all of start to end, as Slice means them."""
+    length = sum(sizes)
+    low = min(max(start + length if start < 0 else start, 0), length)
+    high = min(max(end + length if end < 0 else end, 0), length)
+    edge = 0
+    for i, size in enumerate(sizes):
+        if edge <= low < high <= edge + size:
+            return i
+        edge += size
+    raise Unknown("no part holds the whole slice")
+
+
+@builtin
+def shape_reduced(shape: Items, axes: Ints, keep: bool) -> Items:
     """The shape after a reduction along the axes."""
     reduced = {_place(a, len(shape)) for a in axes}
     if keep:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Tensors, builtin
-from rewrite.match.values import Array, Tensor, Unknown, check_size, join_dtypes, working
+from rewrite.match.values import Array, Env, Tensor, Unknown, check_size, join_dtypes, working
 from rewrite.ops.dtypes import to_numpy
 
 
@@ -79,10 +79,46 @@ def unsqueeze(v: Tensor, axes: Ints) -> Tensor:
 
 
 @builtin
+def expand(v: Tensor, shape: Ints) -> Tensor:
+    """As ONNX's Expand: repeated along axes of size 1, of the constant or of the shape."""
+    met = np.broadcast_shapes(v.shape, shape)
+    check_size(met)
+    return _same(v, np.broadcast_to(v.array, met))
+
+
+@builtin
 def broadcast_to(v: Tensor, shape: Ints) -> Tensor:
-    """Repeated along axes of size 1 until it has the shape."""
+    """Repeated until it has the shape, axes of size 1 that are too many in front dropped."""
+    extra = max(0, v.array.ndim - len(shape))
+    if any(n != 1 for n in v.shape[:extra]):
+        raise Unknown("the constant has a larger rank than the shape")
     check_size(shape)
-    return _same(v, np.broadcast_to(v.array, shape))
+    return _same(v, np.broadcast_to(v.array.reshape(v.shape[extra:]), shape))
+
+
+@builtin
+def repeat(v: Tensor, n: int, axis: int = 0) -> Tensor:
+    """Every entry of an axis n times in a row."""
+    check_size((v.array.size, n))
+    return _same(v, np.repeat(v.array, n, axis))
+
+
+@builtin
+def varies_along(v: Tensor, axis: int, rank: int) -> bool:
+    """Whether the constant, met with a tensor of that rank, differs along this axis only."""
+    if v.array.ndim > rank:
+        return False
+    padded = (1,) * (rank - v.array.ndim) + v.shape
+    place = _axis(axis, rank)
+    return all(n == 1 for i, n in enumerate(padded) if i != place)
+
+
+@builtin
+def per_axis(v: Tensor, axis: int, rank: int) -> Tensor:
+    """A constant that differs along this axis only, as a vector."""
+    if not varies_along(v, axis, rank):
+        raise Unknown("the constant does not lie along one axis")
+    return _same(v, v.array.reshape(-1))
 
 
 @builtin
@@ -120,10 +156,17 @@ def flip(v: Tensor, axes: Ints) -> Tensor:
 
 
 @builtin
-def concat(list_: Tensors, axis: int = 0) -> Tensor:
-    """The constants of a list one after the other along an axis."""
-    _check_joined(list_)
-    return Tensor(np.concatenate([t.array for t in list_], axis), _joint(list_))
+def concat(env: Env, *parts: object, axis: int = 0) -> object:
+    """Lists one after the other, or constants along an axis (of one list, its constants)."""
+    if len(parts) == 1 and isinstance(parts[0], tuple):
+        parts = parts[0]
+    lists = [p for p in parts if isinstance(p, tuple)]
+    if len(lists) == len(parts):
+        check_size((sum(map(len, lists)),))
+        return tuple(item for part in lists for item in part)
+    tensors = tuple(env.tensor(p) for p in parts)
+    _check_joined(tensors)
+    return Tensor(np.concatenate([t.array for t in tensors], axis), _joint(tensors))
 
 
 @builtin
@@ -169,6 +212,18 @@ def gather(v: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     rest = v.array.size // max(1, v.shape[axis])
     check_size((indices.array.size, rest))
     return _same(v, np.take(v.array, indices.array, axis))
+
+
+@builtin
+def take(env: Env, data: object, indices: Tensor) -> object:
+    """The entries of the first axis at these indices; of a list, its items."""
+    if not isinstance(data, tuple):
+        return gather(env.tensor(data), indices)
+    if indices.array.ndim == 0:
+        return data[int(indices.array)]
+    if indices.array.ndim > 1:
+        return gather(env.tensor(data), indices)
+    return tuple(data[i] for i in indices.array.tolist())
 
 
 @builtin
