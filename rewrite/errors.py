@@ -110,7 +110,8 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     if diagnostic.span is not None and source is not None:
         lines += _caret(diagnostic.span, source)
     for label in diagnostic.labels:
-        lines.append(f"  note: {label.span.file}:{label.span.line}:{label.span.column}: {label.text}")
+        place = f"{label.span.file}:{label.span.line}:{label.span.column}"
+        lines.append(f"  note: {place}: {label.text}")
     if diagnostic.hint:
         lines.append(f"  hint: {diagnostic.hint}")
     return "\n".join(lines)
