@@ -139,7 +139,7 @@ def _judge(
         second: Runner = runtime(new)
     except CannotRunError as problem:
         return _broken(runtime.name, f"the rewritten model does not load: {problem}")
-    eps = _coarsest(old.proto)
+    eps = coarsest(old.proto)
     factor = 1.0 if bound.kind == "exact" else _conditioning(runtime, first, old, feeds, base, seed)
     worst: dict[str, Difference] = {}
     done = 0
@@ -174,7 +174,7 @@ def _broken(runtime: str, reason: str) -> Verification:
     return Verification("different", runtime=runtime, reason=reason)
 
 
-def _coarsest(model: onnx.ModelProto) -> float:
+def coarsest(model: onnx.ModelProto) -> float:
     """The largest eps among the float types of the model's weights, inputs and outputs."""
     elems = [tensor.data_type for tensor in model.graph.initializer]
     values = (*model.graph.input, *model.graph.output, *model.graph.value_info)

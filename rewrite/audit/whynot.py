@@ -1,0 +1,30 @@
+"""Why a rule does not match a model: the attempt that got furthest.
+
+In: a model, a rule, a target. Out: one sentence.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from rewrite.graph import io
+from rewrite.graph.facts import graphs
+from rewrite.match import interpreter
+from rewrite.match.rule import CompiledRule, Match, Mismatch
+from rewrite.target.target import Target
+
+
+def why_not(model: onnx.ModelProto, rule: CompiledRule, target: Target) -> str:
+    """The reason at the anchor where most of the pattern was found."""
+    loaded = io.load(model)
+    best: Mismatch | None = None
+    for graph in graphs(loaded.model):
+        for node in graph:
+            found = interpreter.match(rule, node, loaded.facts, target)
+            if isinstance(found, Match):
+                return "it matches, but the engine does not apply it"
+            if best is None or found.matched > best.matched:
+                best = found
+    if best is None:
+        return "the model has no nodes"
+    return f"at {best.subject}: {best.reason}" if best.subject else best.reason
