@@ -204,8 +204,9 @@ def trilu(call: Call) -> Types:
 def trilu_value(e: Evaluation) -> Arrays:
     x, k = e.array(0), e.integers_of(1)
     diagonal = k[0] if k else 0
-    keep = np.tri(*x.shape[-2:], k=diagonal if not e.integer("upper", 1) else diagonal - 1)
-    mask = keep == 0 if e.integer("upper", 1) else keep != 0
+    upper = e.integer("upper", 1) != 0
+    below = np.tri(x.shape[-2], x.shape[-1], diagonal - 1 if upper else diagonal, dtype=np.bool_)
+    mask = ~below if upper else below
     return (np.where(mask, x, np.zeros((), x.dtype)),)
 
 

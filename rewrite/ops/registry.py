@@ -55,7 +55,7 @@ class OpDef:
     infer: Infer
     evaluate: Evaluate | None
     evaluation: Literal["exact"] | float | None
-    body: Callable[..., Any] | None
+    body: object | None  # the scalar body, or the parts of a reduction
     doc: str
 
 
@@ -66,7 +66,7 @@ class _Declared:
     pointwise: bool
     shape_class: ShapeClass | None
     infer: Infer
-    body: Callable[..., Any] | None
+    body: object | None
     doc: str
 
 
@@ -89,6 +89,7 @@ def op(
     commutative: bool = False,
     pointwise: bool = False,
     shape_class: ShapeClass | None = None,
+    body: object | None = None,
 ) -> Callable[[F], F]:
     """Declares operators by the function that infers the types of their outputs."""
 
@@ -97,7 +98,7 @@ def op(
             doc = function.__doc__ or ""
             declare_infer(
                 (domain, name),
-                _Declared(kind, commutative, pointwise, shape_class, function, None, doc),
+                _Declared(kind, commutative, pointwise, shape_class, function, body, doc),
             )
         return function
 

@@ -1,0 +1,107 @@
+"""The reference value of a node whose operands are known.
+
+In: operator, opset, operand arrays in newest form, attributes as plain values. Out: the arrays of
+its outputs, or None: no value declared, operands that the operator does not take, or a value that
+the standard leaves open (integer division by zero, a float cast out of range, two updates of one
+element, NaN in a comparison of order).
+
+Exactness. `registry.find(...).evaluation` is "exact" where every conforming runtime gives the
+same bits: moved elements, integer arithmetic, comparisons, correctly rounded + - * / and square
+root, conversions. NaN payloads, and the sign of a zero that min or max picked among zeros, are not
+part of the promise. Otherwise it is the relative error, against the largest magnitude of the
+output, by which a float32 runtime may differ; `tolerance` scales it to other element types.
+
+float16 and bfloat16 are computed in a wider type and rounded once, as ONNX Runtime's CPU provider
+does, which has no kernels of its own for most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rewrite.ops import registry, schemas
+from rewrite.ops.call import Array, Arrays, Evaluation, InferenceError
+from rewrite.ops.dtypes import of_numpy
+from rewrite.ops.infer import infer
+from rewrite.schema import Type
+
+# The distance from 1 to the next number, per element type.
+_EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+
+
+def evaluate(
+    domain: str,
+    name: str,
+    opset: int,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    n_outputs: int = 1,
+) -> Arrays | None:
+    """The first `n_outputs` outputs; None where they are not computed here."""
+    definition = registry.find(domain, name)
+    if definition is None or definition.evaluate is None:
+        return None
+    if schemas.lookup(domain, name, opset) is None:
+        return None
+    try:
+        if not _well_typed(domain, name, opset, inputs, attributes, n_outputs):
+            return None
+        found = definition.evaluate(Evaluation(opset, inputs, attributes, n_outputs))
+    except InferenceError:
+        return None
+    if found is None or len(found) < n_outputs:
+        return None
+    return found[:n_outputs]
+
+
+def _well_typed(
+    domain: str,
+    name: str,
+    opset: int,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    n_outputs: int,
+) -> bool:
+    """Whether inference accepts the operands, so that declarations may rely on their types."""
+    types = [None if x is None else Type(of_numpy(x.dtype), tuple(x.shape)) for x in inputs]
+    if any(t is not None and t.dtype is None for t in types):
+        return False
+
+    def constant(index: int) -> Array | None:
+        return inputs[index]
+
+    return infer(domain, name, opset, types, attributes, constant, n_outputs) is not None
+
+
+def tolerance(domain: str, name: str, dtype: str) -> float | None:
+    """The relative error in the element type of the output; 0 where exact, None if no value."""
+    definition = registry.find(domain, name)
+    if definition is None or definition.evaluation is None:
+        return None
+    if definition.evaluation == registry.EXACT or dtype not in _EPSILON:
+        return 0.0 if definition.evaluation == registry.EXACT else float(definition.evaluation)
+    return float(definition.evaluation) * _EPSILON[dtype] / _EPSILON["f32"]
+
+
+def differs(expected: Array, found: Array, relative: float) -> str | None:
+    """Why `found` is not `expected` within the error, or None: the comparison that tests use."""
+    if expected.dtype != found.dtype or expected.shape != found.shape:
+        return f"{found.dtype}{found.shape} is not {expected.dtype}{expected.shape}"
+    if expected.dtype.kind in "iubOUS":
+        return None if np.array_equal(expected, found) else "different elements"
+    a, b = expected.astype(np.float64), found.astype(np.float64)
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return "NaN at different places"
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(a[~finite & ~np.isnan(a)], b[~finite & ~np.isnan(a)]):
+        return "infinite at different places"
+    if not finite.any():
+        return None
+    scale = float(np.max(np.abs(a[finite])))
+    worst = float(np.max(np.abs(a[finite] - b[finite])))
+    return (
+        None if worst <= relative * scale else f"off by {worst:.3g} at a magnitude of {scale:.3g}"
+    )
