@@ -1,0 +1,191 @@
+"""Must hold 6: ONNX Runtime's own transformer tests as facts about target `onnxruntime-cpu`.
+
+    python tests/bench/ort_expectations.py [--missed] [--match TEXT] [--least 80]
+
+The facts are `ORT_EXPECTATIONS.csv` of the corpus (`$REWRITE_CORPUS`, else `../shared/models`): a
+model, the operator counts that ONNX Runtime's test asserts after its transformers, sometimes the
+total. Not all are about a CPU session. By its columns a fact is left out where
+
+- `transformers` begins with `PropagateCastOps` (93 facts: cast propagation of float16 training);
+- `transformers` names `BiasDropout` (11 facts: dropout that stays, as in training);
+- `note` begins with `CUDA EP` (5 facts: transformers that only the CUDA provider runs).
+
+143 facts remain. A fact is met where the model after `apply` has exactly the counts asserted
+(`UNCHANGED`: those it had). A missed fact needs a reason in `ort_expectations.yaml`; a reason for
+a fact that is met is an error as well. Exit status 1 below `--least` per cent or where reasons
+are missing or stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import yaml
+
+import rewrite
+from rewrite.errors import RewriteError
+
+HERE = Path(__file__).resolve().parent
+REASONS = HERE / "ort_expectations.yaml"
+Counts = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One row of the table. `expected` None: the counts stay as they are."""
+
+    model: str
+    test: str
+    transformers: str
+    expected: Counts | None
+    total: int | None
+    note: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.test} {self.model.removeprefix('testdata/')}"
+
+    @property
+    def key(self) -> str:
+        """How the table of reasons names it: notes tell facts of one test and model apart."""
+        return f"{self.name} ({self.note})" if self.note else self.name
+
+
+def corpus() -> Path | None:
+    """The folder of models, or None where this machine has none."""
+    named = os.environ.get("REWRITE_CORPUS")
+    folder = Path(named) if named else HERE.parents[2].parent / "shared" / "models"
+    return folder if (folder / "ORT_EXPECTATIONS.csv").is_file() else None
+
+
+def facts(folder: Path) -> list[Fact]:
+    """The facts that a CPU session is about."""
+    with (folder / "ORT_EXPECTATIONS.csv").open(newline="") as file:
+        return [_fact(row) for row in csv.DictReader(file) if _selected(row)]
+
+
+def _selected(row: dict[str, str]) -> bool:
+    if row["transformers"].startswith("PropagateCastOps"):
+        return False
+    return "BiasDropout" not in row["transformers"] and not row["note"].startswith("CUDA EP")
+
+
+def _fact(row: dict[str, str]) -> Fact:
+    after, total = row["expected_after"], row["total_nodes_after"]
+    return Fact(
+        model=row["model"],
+        test=row["test"].removeprefix("GraphTransformationTests."),
+        transformers=row["transformers"],
+        expected=None if after == "UNCHANGED" else _counts(after),
+        total=int(total) if total else None,
+        note=row["note"],
+    )
+
+
+def _counts(text: str) -> Counts:
+    pairs = (part.rsplit(":", 1) for part in text.split(";"))
+    return {name: int(count) for name, count in pairs}
+
+
+def count(model: onnx.ModelProto) -> Counts:
+    """Operators of the graph and its subgraphs; constants that are nodes are none of them here."""
+    return dict(Counter(_name(node) for node in _nodes(model.graph)))
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one fact."""
+
+    fact: Fact
+    met: bool
+    ours: str
+
+
+def judge(folder: Path, fact: Fact) -> Verdict:
+    """Apply, count, compare."""
+    path = folder / "ort" / fact.model
+    before = count(onnx.load(path, load_external_data=False))
+    try:
+        after = count(rewrite.apply(path, target="onnxruntime-cpu").model)
+    except RewriteError as refused:
+        return Verdict(fact, False, f"refused: {refused.diagnostics[0].message}")
+    wanted = before | dict.fromkeys(after.keys() - before.keys(), 0)
+    wanted = wanted if fact.expected is None else fact.expected
+    wrong = {name: after.get(name, 0) for name, n in wanted.items() if after.get(name, 0) != n}
+    total = sum(after.values())
+    said = [f"{name}:{n} not {wanted[name]}" for name, n in wrong.items()]
+    if fact.total is not None and total != fact.total:
+        said.append(f"{total} nodes, not {fact.total}")
+    return Verdict(fact, not said, "; ".join(said))
+
+
+def reasons() -> dict[str, str]:
+    """Fact key -> why it is not met."""
+    loaded = yaml.safe_load(REASONS.read_text()) if REASONS.is_file() else None
+    return dict(loaded or {})
+
+
+def problems(verdicts: list[Verdict], known: dict[str, str]) -> list[str]:
+    """Missed facts without a reason, reasons without a missed fact."""
+    missed = {v.fact.key for v in verdicts if not v.met}
+    all_keys = {v.fact.key for v in verdicts}
+    found = [f"no reason is given for: {key}" for key in sorted(missed - known.keys())]
+    stale = [key for key in known if key in all_keys and key not in missed]
+    return found + [f"it is met, and has a reason: {key}" for key in stale]
+
+
+def _report(verdicts: list[Verdict], known: dict[str, str], only_missed: bool) -> None:
+    for verdict in verdicts:
+        if verdict.met and only_missed:
+            continue
+        fact = verdict.fact
+        print(f"{'met   ' if verdict.met else 'MISSED'} {fact.key} [{fact.transformers}]")
+        if not verdict.met:
+            print(f"         {verdict.ours}")
+            print(f"         reason: {known.get(fact.key, '-')}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="facts of ONNX Runtime's tests that we reach")
+    parser.add_argument("--missed", action="store_true", help="list only what is missed")
+    parser.add_argument("--match", default="", help="only facts whose test or model has this text")
+    parser.add_argument("--least", type=float, default=80.0, help="per cent that must be met")
+    options = parser.parse_args()
+    folder = corpus()
+    if folder is None:
+        print("no corpus: set REWRITE_CORPUS")
+        return 1
+    chosen = [f for f in facts(folder) if options.match in f.key + f.transformers]
+    verdicts = [judge(folder, fact) for fact in chosen]
+    known = reasons()
+    _report(verdicts, known, options.missed)
+    met = sum(v.met for v in verdicts)
+    share = 100.0 * met / max(1, len(verdicts))
+    print(f"{met} of {len(verdicts)} facts met: {share:.1f} %")
+    wrong = problems(verdicts, known)
+    print("\n".join(wrong))
+    return 0 if share >= options.least and not wrong else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
