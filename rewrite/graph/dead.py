@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
-from rewrite.graph.facts import Facts, graphs
+from rewrite.graph.facts import Facts
 from rewrite.graph.names import subgraphs
 
 PURE_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
@@ -30,6 +30,9 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
         if node not in named and not _is_pure(facts, node):
             continue
         values = list(_detach(node))
+        for output in node.outputs:
+            facts.forget(output)
+            facts.declared.forget(output)
         facts.order.drop(node)
         graph.remove(node)
         removed.append(node)
@@ -68,7 +71,7 @@ def _detach(node: ir.Node) -> Iterator[ir.Value]:
 
 def drop_initializer(facts: Facts, value: ir.Value) -> bool:
     """Remove an initializer that has no users and that no signature names."""
-    if not value.is_initializer() or value.uses() or value.name in facts.pinned:
+    if not value.is_initializer() or value.uses() or value.name in facts.kept:
         return False
     if value.is_graph_input() or value.is_graph_output():
         return False
@@ -77,13 +80,14 @@ def drop_initializer(facts: Facts, value: ir.Value) -> bool:
         return False
     del graph.initializers[value.name]
     facts.forget(value)
+    facts.declared.forget(value)
     return True
 
 
 def remove_dead(facts: Facts) -> tuple[ir.Node, ...]:
     """Remove every unused node and initializer of the model. Linear."""
     removed: list[ir.Node] = []
-    everything = graphs(facts.model)
+    everything = facts.graphs()
     for graph in everything:
         unused = [n for n in reversed(graph) if is_unused(n) and _is_pure(facts, n)]
         removed += sweep(facts, unused)

@@ -16,17 +16,14 @@ import onnx_ir as ir
 
 from rewrite.graph import order
 from rewrite.graph.dead import drop_initializer, sweep
+from rewrite.graph.declared import Saved
 from rewrite.graph.facts import Facts
 from rewrite.graph.nodes import Refused, discard, is_pending, make_node, new_constant
-from rewrite.graph.versions import require_ir
+from rewrite.graph.versions import FREE_INITIALIZERS, require_ir
 
 __all__ = ["Refused", "Replacement", "discard", "make_node", "new_constant", "replace"]
 
 Root = tuple[ir.Value, ir.Value]
-
-# What a value carries besides its name: moved from a root to the value that replaces it.
-_Declared = tuple[object, object, str | None, dict[str, str], object]
-QUANTIZATION = "quant_parameter_tensor_names"  # onnx-ir's key for quantization_annotation
 
 
 @dataclass(slots=True)
@@ -40,7 +37,7 @@ class Replacement:
     _uses: list[tuple[ir.Node, int, ir.Value]] = field(default_factory=list)
     _outputs: list[tuple[int, ir.Value]] = field(default_factory=list)
     _names: list[tuple[ir.Value, str]] = field(default_factory=list)
-    _declared: list[tuple[ir.Value, _Declared]] = field(default_factory=list)
+    _declared: list[Saved] = field(default_factory=list)
     _initializers: list[ir.Value] = field(default_factory=list)
     _imports: list[tuple[ir.Graph, str]] = field(default_factory=list)
 
@@ -54,8 +51,8 @@ class Replacement:
             rename(value, self.facts.names.fresh("undone"))
         for value, name in reversed(self._names):
             rename(value, name)
-        for value, declared in reversed(self._declared):
-            _declare(value, declared)
+        for saved in reversed(self._declared):
+            self.facts.declared.restore(saved)
         discard(self.new_nodes)
         for node in reversed(self.new_nodes):
             self.facts.order.drop(node)
@@ -168,7 +165,7 @@ def _place_constants(
     if facts.in_function(graph):
         return [constant_node(value) for value in constants]
     if constants:
-        require_ir(facts, 4)
+        require_ir(facts, FREE_INITIALIZERS, "a new initializer is no input")
     for value in constants:
         graph.register_initializer(value)
         done._initializers.append(value)
@@ -226,9 +223,7 @@ def _hand_over(
     if not was_output and (producer is None or producer not in done.new_nodes):
         return
     _swap_names(facts, old, new, done)
-    done._declared += [(old, _declaration(old)), (new, _declaration(new))]
-    _declare(new, _declaration(old))
-    _declare(old, (None, None, None, {}, None))
+    done._declared.append(facts.declared.move(old, new))
     if producer is not None and producer in done.new_nodes:
         _inherit(producer, old.producer())
 
@@ -246,24 +241,6 @@ def rename(value: ir.Value, name: str) -> None:
     value.const_value = None
     value.name = name
     value.const_value = tensor
-
-
-def _declaration(value: ir.Value) -> _Declared:
-    quantization = value.meta.get(QUANTIZATION) if value._metadata is not None else None
-    return value.type, value.shape, value.doc_string, dict(value.metadata_props), quantization
-
-
-def _declare(value: ir.Value, declared: _Declared) -> None:
-    type_, shape, doc, props, quantization = declared
-    value.type = type_  # type: ignore[assignment]
-    value.shape = shape  # type: ignore[assignment]
-    value.doc_string = doc
-    value.metadata_props.clear()
-    value.metadata_props.update(props)
-    if quantization is not None:
-        value.meta[QUANTIZATION] = quantization
-    elif QUANTIZATION in value.meta:
-        del value.meta[QUANTIZATION]
 
 
 def _inherit(node: ir.Node, old: ir.Node | None) -> None:

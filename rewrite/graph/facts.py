@@ -7,7 +7,7 @@ asked for and kept; whoever edits the model calls `forget` or goes through `rewr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,26 +15,21 @@ import onnx_ir as ir
 
 from rewrite.graph import types
 from rewrite.graph.constants import constant_of_node
+from rewrite.graph.declared import Declared
+from rewrite.graph.infer import NOTHING, Inferred
 from rewrite.graph.names import Names, subgraphs
 from rewrite.graph.order import Order
 from rewrite.ops import legacy, schemas
-from rewrite.schema import UNKNOWN, Type
+from rewrite.schema import Type
 
 SMALL_BYTES = 1 << 16  # arrays up to this size are kept
 SCALAR_ELEMENTS = 1 << 16  # larger constants are never taken for a scalar
 
 _ABSENT: Any = object()  # "not computed yet", where None is an answer
 
-Inferred = Callable[[ir.Value], Type | None]
-
 
 class ReferenceAttribute(Exception):  # noqa: N818 - a state of the node, not an error of the user
     """The attribute's value is a parameter of the enclosing function: known only to its callers."""
-
-
-def _nothing_inferred(value: ir.Value) -> Type | None:
-    del value
-    return None
 
 
 class Facts:
@@ -43,16 +38,21 @@ class Facts:
     def __init__(
         self,
         model: ir.Model,
-        inferred: Inferred = _nothing_inferred,
+        declared: Declared | None = None,
         pinned: frozenset[str] = frozenset(),
+        kept: frozenset[str] = frozenset(),
+        nested: bool = True,
     ) -> None:
         self.model = model
-        self.names = Names(model, pinned)
+        self.names = Names(model, kept | pinned)
         self.order = Order()
         self.notes: list[str] = []  # what changed in the model besides what rules did
-        self.pinned = pinned  # initializers that something outside the graph reads or writes
+        self.declared = declared if declared is not None else Declared()
+        self.pinned = pinned  # initializers that training changes: kept, and not constant
+        self.kept = kept | pinned  # initializers that something outside the graph names
         self.outlined: dict[Hashable, ir.Function] = {}  # functions made, by their content
-        self._inferred = inferred
+        self._nested = nested  # whether there may be graphs inside nodes
+        self._inferred = NOTHING
         self._unknown = 0
         self._types: dict[ir.Value, Type] = {}
         self._constants: dict[ir.Value, ir.TensorProtocol | None] = {}
@@ -64,6 +64,11 @@ class Facts:
         self._owners: dict[ir.Graph, tuple[ir.Graph, ir.Node | None]] = {}
 
     # --- types ---------------------------------------------------------------------------------
+
+    def learn(self, inferred: Inferred) -> None:
+        """Types found by shape inference count from now on."""
+        self._inferred = inferred
+        self._types.clear()
 
     def fresh_dim(self) -> str:
         """A name for a size that the model does not name."""
@@ -83,14 +88,20 @@ class Facts:
             tensor = self.constant(value)
         if tensor is not None and not value.is_graph_input():
             return types.of_tensor(tensor)
-        inferred = self._inferred(value)
-        declared = types.from_ir(value, self.fresh_dim)
+        inferred = self._inferred.type(value, self.fresh_dim)
+        declared = self._declared_type(value)
         if inferred is None:
-            return declared if declared != UNKNOWN else UNKNOWN
+            return declared
         return Type(
             inferred.dtype if inferred.dtype is not None else declared.dtype,
             inferred.shape if inferred.shape is not None else declared.shape,
         )
+
+    def _declared_type(self, value: ir.Value) -> Type:
+        info = self.declared.infos.get(value)
+        if info is not None:
+            return types.from_proto(info.type, self.fresh_dim)
+        return types.from_ir(value, self.fresh_dim)
 
     def set_type(self, value: ir.Value, type_: Type) -> None:
         """Record what an edit knows about a new value."""
@@ -281,13 +292,17 @@ class Facts:
         """Whether the graph is a function's body itself: no initializers there."""
         return graph is not self.model.graph and self._owner(graph)[0] is graph
 
+    def graphs(self) -> tuple[ir.Graph, ...]:
+        """The main graph, its subgraphs, then each function's body with its subgraphs."""
+        return tuple(graph for graph, _, _ in walk(self.model, self._nested))
+
     def forget_graphs(self) -> None:
         """Graphs were added to the model, or moved."""
         self._owners.clear()
 
     def _owner(self, graph: ir.Graph) -> tuple[ir.Graph, ir.Node | None]:
         if graph not in self._owners:
-            self._owners = {g: (root, node) for g, root, node in walk(self.model)}
+            self._owners = {g: (root, node) for g, root, node in walk(self.model, self._nested)}
         return self._owners[graph]
 
 
@@ -304,16 +319,14 @@ def schema_default(domain: str, op_type: str, opset: int, name: str) -> object |
     return None
 
 
-def walk(model: ir.Model) -> Iterator[tuple[ir.Graph, ir.Graph, ir.Node | None]]:
+def walk(
+    model: ir.Model, nested: bool = True
+) -> Iterator[tuple[ir.Graph, ir.Graph, ir.Node | None]]:
     """Every graph of a model with its root and the node that holds it, outer before inner."""
     roots = [model.graph, *(function.graph for function in model.functions.values())]
     for root in roots:
         pending: list[tuple[ir.Graph, ir.Node | None]] = [(root, None)]
         for graph, holder in pending:
             yield graph, root, holder
-            pending.extend((inner, node) for node in graph for inner in subgraphs(node))
-
-
-def graphs(model: ir.Model) -> tuple[ir.Graph, ...]:
-    """The main graph, its subgraphs, then each function with its subgraphs."""
-    return tuple(graph for graph, _, _ in walk(model))
+            if nested:
+                pending.extend((inner, node) for node in graph for inner in subgraphs(node))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import onnx
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
+from rewrite.graph.tensors import MappedFile
 
 
 @dataclass(slots=True)
@@ -20,4 +22,6 @@ class LoadedModel:
     model: ir.Model
     facts: Facts
     source: str  # how messages name the model: its path, or "model"
-    notes: list[str] = field(default_factory=list)  # what was repaired or tolerated while loading
+    notes: list[str] = field(default_factory=list)  # what was repaired or tolerated, or changed
+    files: tuple[MappedFile, ...] = ()  # the files it was read from, which are never written
+    training: tuple[onnx.TrainingInfoProto, ...] = ()  # carried along; see Facts.pinned

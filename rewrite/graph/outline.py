@@ -62,7 +62,7 @@ def outline(
     if isinstance(done, Refused):
         discard([call])
         return done
-    require_ir(facts, FUNCTIONS)
+    require_ir(facts, FUNCTIONS, "local functions")
     function = _function(facts, graph, body, domain, name)
     call.op_type = function.name
     return Outlined(call, function, done.finish())

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import onnx
 import onnx_ir as ir
 
-from rewrite.schema import DTYPES, Dim, Shape, Type
+from rewrite.schema import DTYPES, UNKNOWN, Dim, Shape, Type
 
 DTYPE_OF: dict[int, str] = {number: name for name, number in DTYPES.items()}
 
 # Exporters write these names for every dimension they know nothing about, so that two of them are
-# not the same size. "?..." are names made by this tool, "unk__..." by ONNX's shape inference.
+# not the same size. "?..." are names made by this tool.
 _NOTHING = frozenset({"", "None", "unknown"})
 
 
@@ -69,3 +70,20 @@ def to_ir(type_: Type) -> tuple[ir.TensorType | None, ir.Shape | None]:
         return dtype, None
     dims = [None if isinstance(d, str) and says_nothing(d) else d for d in type_.shape]
     return dtype, ir.Shape(dims)
+
+
+def from_proto(proto: onnx.TypeProto, fresh: Callable[[], str]) -> Type:
+    """A TypeProto; anything that is not a dense tensor has no `Type`."""
+    if proto.WhichOneof("value") != "tensor_type":
+        return UNKNOWN
+    tensor = proto.tensor_type
+    dtype = DTYPE_OF.get(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return Type(dtype, None)
+    return Type(dtype, tuple(_dim_of_proto(dim, fresh) for dim in tensor.shape.dim))
+
+
+def _dim_of_proto(dim: onnx.TensorShapeProto.Dimension, fresh: Callable[[], str]) -> Dim:
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else fresh()
+    return fresh() if says_nothing(dim.dim_param) else dim.dim_param

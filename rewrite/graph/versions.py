@@ -13,7 +13,7 @@ FUNCTIONS = 8  # local functions (onnx.in.proto, IR_VERSION_2021_7_30)
 FREE_INITIALIZERS = 4  # initializers that are not inputs (IR_VERSION_2019_1_22)
 
 
-def require_ir(facts: Facts, version: int) -> None:
+def require_ir(facts: Facts, version: int, why: str) -> None:
     """Raise the IR version to at least `version`; the meaning of the model stays the same."""
     model = facts.model
     if model.ir_version >= version:
@@ -22,5 +22,5 @@ def require_ir(facts: Facts, version: int) -> None:
         graph = model.graph
         for value in [v for v in graph.inputs if v.is_initializer()]:
             graph.inputs.remove(value)
-    facts.notes.append(f"IR version raised from {model.ir_version} to {version}")
+    facts.notes.append(f"IR version raised from {model.ir_version} to {version}: {why}")
     model.ir_version = version

@@ -1,0 +1,77 @@
+"""Types that ONNX's own shape inference finds for a model.
+
+In: the bytes of a model without large tensor data, and the onnx-ir model of the same nodes. Out:
+`Inferred`, asked by value. Nothing of it goes into the model that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import onnx
+import onnx_ir as ir
+from onnx.onnx_cpp2py_export import shape_inference
+
+from rewrite.graph import types
+from rewrite.graph.names import subgraphs
+from rewrite.schema import Type
+
+Table = Mapping[str, onnx.ValueInfoProto]
+
+
+class Inferred:
+    """Inferred types by graph and name; converted when asked for."""
+
+    def __init__(self, tables: Mapping[ir.Graph, Table]) -> None:
+        self._tables = tables
+
+    def type(self, value: ir.Value, fresh: Callable[[], str]) -> Type | None:
+        """The inferred type; None where inference says nothing about the value."""
+        graph = value.graph
+        table = None if graph is None else self._tables.get(graph)
+        info = None if table is None else table.get(value.name or "")
+        return None if info is None else types.from_proto(info.type, fresh)
+
+
+NOTHING = Inferred({})
+
+
+def infer(model: ir.Model, data: bytes, nested: bool, notes: list[str]) -> Inferred:
+    """Run shape inference. A model whose types do not fit gets a note, and the types that do."""
+    result = _run(data, True)
+    if isinstance(result, str):
+        notes.append(f"types do not fit: {result}")
+        result = _run(data, False)
+    if isinstance(result, str):
+        notes.append(f"no types inferred: {result}")
+        return NOTHING
+    graph = onnx.ModelProto.FromString(result).graph
+    tables: dict[ir.Graph, Table] = {}
+    _collect(model.graph, graph, nested, tables)
+    return Inferred(tables)
+
+
+def _run(data: bytes, check_types: bool) -> bytes | str:
+    """The model with types, or the first line of what is wrong."""
+    strict, data_propagation = False, True
+    try:
+        return bytes(shape_inference.infer_shapes(data, check_types, strict, data_propagation))
+    except (shape_inference.InferenceError, RuntimeError, ValueError) as failure:
+        return str(failure).splitlines()[0]
+
+
+def _collect(
+    graph: ir.Graph, proto: onnx.GraphProto, nested: bool, tables: dict[ir.Graph, Table]
+) -> None:
+    pending = [(graph, proto)]
+    for current, of in pending:
+        tables[current] = {info.name: info for info in (*of.value_info, *of.input, *of.output)}
+        if not nested:
+            continue
+        for node, node_proto in zip(current, of.node, strict=True):
+            inner = [
+                g
+                for a in node_proto.attribute
+                for g in ((a.g,) if a.type == onnx.AttributeProto.GRAPH else a.graphs)
+            ]
+            pending.extend(zip(subgraphs(node), inner, strict=True))

@@ -1,0 +1,82 @@
+"""Messages without large tensor data, for what looks at the structure of a model only.
+
+In: a `LoadedModel`, or an onnx-ir model of the caller. Out: ModelProtos.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import onnx
+import onnx_ir as ir
+from onnx_ir import serde
+
+from rewrite.graph import wire, write
+from rewrite.graph.declared import Declared
+from rewrite.graph.facts import walk
+from rewrite.graph.model import LoadedModel
+from rewrite.graph.save import message
+
+QUANTIZATION = "quant_parameter_tensor_names"  # onnx-ir keeps quantization_annotation under it
+SMALL = 1024  # tensors up to this many bytes are kept: shape inference reads their values
+
+
+def without_data(loaded: LoadedModel) -> onnx.ModelProto:
+    """For shape inference: large tensors have a type and a shape, and no values."""
+    return message(loaded, _type_only)
+
+
+def checkable(loaded: LoadedModel) -> onnx.ModelProto:
+    """For the ONNX checker, which wants values: large tensors have one zero and ones as shape."""
+    return message(loaded, _one_zero)
+
+
+def _is_small(tensor: ir.TensorProtocol) -> bool:
+    return tensor.dtype == ir.DataType.STRING or tensor.nbytes <= SMALL
+
+
+def _type_only(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+    if _is_small(tensor):
+        write.inline(proto, tensor)
+    else:
+        write.describe(proto, tensor)
+
+
+def _one_zero(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+    if _is_small(tensor):
+        write.inline(proto, tensor)
+        return
+    write.describe(proto, tensor)
+    rank = len(proto.dims)
+    del proto.dims[:]
+    proto.dims.extend([1] * rank)
+    proto.raw_data = b"\0" * math.ceil(tensor.dtype.itemsize)
+
+
+def from_ir(model: ir.Model) -> tuple[onnx.ModelProto, Sequence[ir.TensorProtocol]]:
+    """The caller's model as a message; its tensors stay where they are, the message has numbers."""
+    tensors: list[ir.TensorProtocol] = []
+
+    def number(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+        write.describe(proto, tensor)
+        proto.MergeFromString(wire.note(len(tensors), 0))
+        tensors.append(tensor)
+
+    return write.write_model(model, _declared(model), number), tensors
+
+
+def _declared(model: ir.Model) -> Declared:
+    """What an onnx-ir model holds about its values."""
+    found = Declared()
+    for graph, _, _ in walk(model):
+        results = (value for node in graph for value in node.outputs)
+        for value in (*graph.inputs, *graph.initializers.values(), *results):
+            if value.type or value.shape or value.doc_string or value.metadata_props:
+                found.infos[value] = serde.serialize_value(value)
+            names = value.meta.get(QUANTIZATION)
+            if names:
+                annotation = found.annotations[value] = onnx.TensorAnnotation()
+                for key, name in names.items():
+                    annotation.quant_parameter_tensor_names.add(key=key, value=name)
+    return found
