@@ -330,3 +330,8 @@ def walk(
             yield graph, root, holder
             if nested:
                 pending.extend((inner, node) for node in graph for inner in subgraphs(node))
+
+
+def graphs(model: ir.Model) -> tuple[ir.Graph, ...]:
+    """The main graph, its subgraphs, then each function's body with its subgraphs."""
+    return tuple(graph for graph, _, _ in walk(model))
