@@ -82,7 +82,7 @@ def order(rules: Sequence[CompiledRule]) -> tuple[CompiledRule, ...]:
             return
         if rule.name in path:
             circle = " over ".join((*path[path.index(rule.name) :], rule.name))
-            raise error("RW320", f"rules are ordered in a circle: {circle}", rule.rule.span)
+            raise error("RW316", f"rules are ordered in a circle: {circle}", rule.rule.span)
         for upper in above[rule.name]:
             place(named[upper], (*path, rule.name))
         done[rule.name] = rule

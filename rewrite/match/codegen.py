@@ -1,0 +1,482 @@
+"""Patterns as straight-line Python: what cannot match is left after a few comparisons.
+
+In: a `Pattern`. Out: `Program`: a code object and the table of constants it refers to, or None
+where the pattern is left to the interpreter (`Unsupported` says why). The code meets the choices
+of a pattern in the same order as rewrite/match/interpreter.py, each as one `for` loop.
+
+Nothing that an author wrote becomes program text: operators, names and numbers go to the table of
+constants, and the text made here is parsed and checked against a list of allowed forms before it
+is compiled.
+
+    def match(node, facts, rule, target):
+        graph = node.graph
+        v0 = node.outputs[0]
+        v1, v2 = ...                            operands, for a commutative operator a loop
+        if v2.producer().op_type != c3: ...     operators first, then constants
+        result = finish(...)                    types, uses, guards, conditions
+"""
+
+from __future__ import annotations
+
+import ast as python
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+
+from rewrite.match import form as f
+
+# CPython allows 20 statically nested blocks (CO_MAXBLOCKS).
+MOST_LOOPS = 18
+
+
+class Unsupported(Exception):  # noqa: N818 - a stop reason
+    """The pattern is matched by the interpreter instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`code` defines `match`; its free names are `c0`, `c1`, ... and those of runtime.py."""
+
+    code: CodeType
+    constants: tuple[object, ...]
+
+
+def generate(pattern: f.Pattern) -> Program | str:
+    """The program of a pattern, or the reason why the interpreter matches it."""
+    try:
+        unit = _Unit(pattern)
+        unit.entry()
+    except Unsupported as reason:
+        return str(reason)
+    tree = python.parse("\n".join(unit.text()))
+    check(tree)
+    return Program(compile(tree, "<pattern>", "exec"), tuple(unit.constants))
+
+
+@dataclass
+class _Function:
+    """One function of the text: its lines, and what is known at the end of them."""
+
+    unit: _Unit
+    name: str
+    parameters: str
+    bound: dict[str, str]  # name in the rule -> variable
+    maybe: dict[str, str] = field(default_factory=dict)  # the same, where it may hold UNSET
+    present: set[str] = field(default_factory=set)  # variables that are not None
+    producers: dict[tuple[int, str], str] = field(default_factory=dict)  # (form, variable) -> node
+    taken: list[str] = field(default_factory=list)
+    typed: list[str] = field(default_factory=list)
+    branches: list[str] = field(default_factory=list)
+    guards: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    loops: int = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append(" " * (self.loops + 1) + text)
+
+    def fail_if(self, condition: str) -> None:
+        self.line(f"if {condition}: {'continue' if self.loops else 'return'}")
+
+    def loop(self, targets: str, over: str) -> None:
+        """Everything that follows happens once for each item."""
+        self.line(f"for {targets} in {over}:")
+        self.loops += 1
+        if self.loops > MOST_LOOPS:
+            raise Unsupported("more choices are nested than Python allows")
+
+    def variable(self) -> str:
+        return self.unit.variable()
+
+    def constant(self, value: object) -> str:
+        return self.unit.constant(value)
+
+    # --- forms ---------------------------------------------------------------------------------
+
+    def visit(self, form: f.Form, v: str, named: int = 1) -> None:
+        """Code after which the value in variable `v` matches the form."""
+        if isinstance(form, f.Op):
+            self._op(form, v, named)
+        elif isinstance(form, f.Any):
+            self._any(form, v)
+        elif isinstance(form, f.Number):
+            self._need(v)
+            self.fail_if(f"not number_holds(facts, {v}, rule, {form.index})")
+        elif isinstance(form, f.Reference):
+            self._reference(form, v)
+        elif isinstance(form, f.Absent):
+            self.fail_if(f"{v} is not None")
+        elif isinstance(form, f.Bag):
+            self._bag(form, v)
+        elif isinstance(form, f.Chain):
+            self._chain(form, v)
+        elif isinstance(form, f.Choice):
+            self._choice(form, v)
+        else:
+            raise Unsupported(f"{type(form).__name__} has no code")
+
+    def _need(self, v: str) -> None:
+        if v not in self.present:
+            self.fail_if(f"{v} is None")
+            self.present.add(v)
+
+    def _bind(self, name: str, v: str) -> None:
+        if name in self.maybe:
+            raise Unsupported(f"`{name}` is bound in some alternatives only")
+        if name in self.bound:
+            self.fail_if(f"{self.bound[name]} is not {v}")
+        else:
+            self.bound[name] = v
+
+    def _any(self, form: f.Any, v: str) -> None:
+        if not form.optional:
+            self._need(v)
+        if form.name is not None:
+            self._bind(form.name, v)
+        if form.type is None:
+            return
+        if form.type.const:
+            absent = "" if v in self.present else f"{v} is not None and "
+            self.fail_if(f"{absent}facts.constant({v}) is None")
+        self.typed.append(f"({form.index}, {v})")
+
+    def _reference(self, form: f.Reference, v: str) -> None:
+        if form.name in self.bound or form.name in self.maybe:
+            self._bind(form.name, v)
+            return
+        self._need(v)
+        statement = self.unit.pattern.statements[form.statement]
+        if len(statement.names) > 1:
+            self.fail_if(f"{v}.index() != {statement.names.index(form.name)}")
+        self.statement(statement, v)
+
+    def statement(self, statement: f.Statement, v: str) -> None:
+        """Code after which the value is what the statement names."""
+        if isinstance(statement, f.Each):
+            raise Unsupported("siblings are matched by the interpreter")
+        self._need(v)
+        if len(statement.names) == 1:
+            name = statement.names[0]
+            if name is not None:
+                self._bind(name, v)
+            self.visit(statement.form, v)
+            return
+        assert isinstance(statement.form, f.Op)
+        node = self._node_of(statement.form, v)
+        outputs = self.variable()
+        count = len(statement.names)
+        self.line(f"{outputs} = padded({node}.outputs, {count}, True)")
+        for place, name in enumerate(statement.names):
+            if name is not None:
+                output = self.variable()
+                self.line(f"{output} = {outputs}[{place}]")
+                self._bind(name, output)
+        self._matched(statement.form, node, count)
+
+    # --- operators -----------------------------------------------------------------------------
+
+    def _op(self, form: f.Op, v: str, named: int) -> None:
+        self._need(v)
+        node = self.producers.get((form.index, v)) or self._node_of(form, v)
+        self.fail_if(f"{v}.index()")
+        self._matched(form, node, named)
+
+    def _node_of(self, form: f.Op, v: str) -> str:
+        """The variable of the node that produces the value, its operator checked."""
+        node = self.variable()
+        domain, name = (self.constant(part) for part in form.operator)
+        self.line(f"{node} = {v}.producer()")
+        wrong = f"{node}.op_type != {name} or {node}.domain != {domain}"
+        self.fail_if(f"{node} is None or {wrong} or {node}.graph is not graph")
+        self.producers[form.index, v] = node
+        return node
+
+    def _matched(self, form: f.Op, node: str, named: int) -> None:
+        self.taken.append(f"({form.index}, {node}, {form.shared}, {named})")
+        for place, test in enumerate(form.attributes):
+            self._attribute(form, node, place, test)
+        self._operands(form, node)
+
+    def _attribute(self, form: f.Op, node: str, place: int, test: f.AttributeTest) -> None:
+        value = self.variable()
+        self.line(f"{value} = attribute(facts, {node}, rule, {form.index}, {place})")
+        self.fail_if(f"{value} is UNSET")
+        if test.bind is None:
+            return
+        if test.bind in self.maybe:
+            raise Unsupported(f"`{test.bind}` is bound in some alternatives only")
+        if test.bind in self.bound:
+            self.fail_if(f"not same_attribute({self.bound[test.bind]}, {value})")
+        else:
+            self.bound[test.bind] = value
+
+    def _operands(self, form: f.Op, node: str) -> None:
+        count = len(form.operands)
+        found = self.variable()
+        self.line(f"{found} = {f'facts.operands({node})' if form.legacy else f'{node}.inputs'}")
+        general = form.rest is not None or (form.commutes and (form.variadic or count != 2))
+        if general:
+            self._arranged(form, found)
+            return
+        self.line(f"if len({found}) != {count}: {found} = padded({found}, {count}, False)")
+        self.fail_if(f"{found} is None")
+        given = [self.variable() for _ in range(count)]
+        if form.commutes:
+            self._swapped(form, found, given)
+        elif given:
+            self.line(f"{', '.join(given)}, = {found}")
+        self._in_order(form, given)
+
+    def _swapped(self, form: f.Op, found: str, given: list[str]) -> None:
+        """Both orders of two operands; the operator of a pattern's operand is checked first."""
+        pair = ", ".join(given)
+        self.loop(pair, f"both({found})")
+        self.unit.note(form)
+
+    def _arranged(self, form: f.Op, found: str) -> None:
+        """Any arrangement of operands, `*rest` included."""
+        order = self.variable()
+        self.line(f"{found} = trimmed({found})")
+        self.loop(order, f"arranged(rule, {form.index}, len({found}))")
+        given = [self.variable() for _ in form.operands]
+        for place, v in enumerate(given):
+            self.line(f"{v} = chosen({found}, {order}, {place})")
+        self._in_order(form, given)
+        if form.rest is not None:
+            rest = self.variable()
+            self.line(f"{rest} = remaining({found}, {order})")
+            self.fail_if(f"{rest} is None")
+            self._rest(form, form.rest, rest)
+
+    def _rest(self, form: f.Op, rest: f.Rest, v: str) -> None:
+        if rest.name is not None:
+            if rest.name in self.maybe:
+                raise Unsupported(f"`{rest.name}` is bound in some alternatives only")
+            if rest.name in self.bound:
+                self.fail_if(f"{self.bound[rest.name]} != {v}")
+            else:
+                self.bound[rest.name] = v
+        if rest.type is not None:
+            if rest.type.const:
+                self.fail_if(f"not all_constant(facts, {v})")
+            self.typed.append(f"({form.index}, {v})")
+
+    def _in_order(self, form: f.Op, given: Sequence[str]) -> None:
+        for operand, v in zip(form.operands, given, strict=True):
+            self._shallow(operand, v)
+        for place in form.order:
+            self.visit(form.operands[place], given[place])
+
+    def _shallow(self, form: f.Form, v: str) -> None:
+        """Check the operator that produces an operand before anything else is asked."""
+        if isinstance(form, f.Reference) and form.name not in self.bound:
+            form = self.unit.pattern.statements[form.statement].form
+        if isinstance(form, f.Op):
+            self._need(v)
+            self._node_of(form, v)
+
+    # --- bags, chains, alternatives ------------------------------------------------------------
+
+    def _bag(self, form: f.Bag, v: str) -> None:
+        self._need(v)
+        count = len(form.items)
+        nodes, leaves = self.variable(), self.variable()
+        operator = self.constant(form.operator)
+        self.loop(f"{nodes}, {leaves}", f"cuts({v}, {operator}, {count}, graph)")
+        self.taken.append(f"*all_taken({form.index}, {nodes})")
+        used: list[str] = []
+        for turn, place in enumerate(form.order):
+            i, leaf = self.variable(), self.variable()
+            if turn == count - 1:
+                total = count * (count - 1) // 2
+                self.line(f"{i} = {' - '.join([str(total), *used])}")
+            else:
+                self.loop(i, f"range({count})")
+                if used:
+                    self.fail_if(f"{i} in ({', '.join(used)},)")
+            self.line("tick()")
+            self.line(f"{leaf} = {leaves}[{i}]")
+            self.present.add(leaf)
+            used.append(i)
+            self.visit(form.items[place], leaf)
+
+    def _chain(self, form: f.Chain, v: str) -> None:
+        self._need(v)
+        nodes, start = self.variable(), self.variable()
+        self.loop(f"{nodes}, {start}", f"chains(rule, {form.index}, {v}, graph)")
+        self.line("tick()")
+        self.taken.append(f"*all_taken({form.index}, {nodes})")
+        self.present.add(start)
+        self.visit(form.start, start)
+
+    def _choice(self, form: f.Choice, v: str) -> None:
+        parts = [self.unit.branch(self, form, place, v) for place in range(len(form.branches))]
+        fresh = [n for n in self.unit.pattern.names if any(n in p.bound for p in parts)]
+        fresh = [n for n in fresh if n not in self.bound and n not in self.maybe]
+        for part in parts:
+            part.close(fresh)
+        variables = [self.variable() for _ in fresh]
+        typed, taken, branches, guards = (self.variable() for _ in range(4))
+        targets = ", ".join([*variables, typed, taken, branches, guards])
+        calls = "; yield from ".join(f"{p.name}({p.parameters})" for p in parts)
+        name = self.unit.helper(parts[0].parameters, f"yield from {calls}")
+        self.loop(targets, f"{name}({parts[0].parameters})")
+        self.line("tick()")
+        self.typed.append(f"*{typed}")
+        self.taken.append(f"*{taken}")
+        self.branches.append(f"*{branches}")
+        self.guards.append(f"*{guards}")
+        for rule_name, variable in zip(fresh, variables, strict=True):
+            everywhere = all(rule_name in p.bound and rule_name not in p.maybe for p in parts)
+            (self.bound if everywhere else self.maybe)[rule_name] = variable
+
+    def close(self, fresh: Sequence[str]) -> None:
+        """End a branch: give what it bound, UNSET where it did not."""
+        known = {**self.maybe, **self.bound}
+        values = [known.get(n, "UNSET") for n in fresh]
+        self.line(f"yield ({''.join(v + ', ' for v in values)}{', '.join(self.gathered())})")
+
+    def gathered(self) -> Iterator[str]:
+        """What `finish` wants to know besides the names."""
+        for group in (self.typed, self.taken, self.branches, self.guards):
+            yield f"({''.join(item + ', ' for item in group)})"
+
+
+class _Unit:
+    """The text of one pattern: `match` and the generators of its alternatives."""
+
+    def __init__(self, pattern: f.Pattern) -> None:
+        self.pattern = pattern
+        self.constants: list[object] = []
+        self.functions: list[_Function] = []
+        self.helpers: list[str] = []
+        self._numbers: dict[object, str] = {}
+        self._count = 0
+
+    def variable(self) -> str:
+        self._count += 1
+        return f"v{self._count - 1}"
+
+    def constant(self, value: object) -> str:
+        key = (type(value), value)
+        if key not in self._numbers:
+            self._numbers[key] = f"c{len(self.constants)}"
+            self.constants.append(value)
+        return self._numbers[key]
+
+    def note(self, form: f.Op) -> None:
+        """Hook for subclasses that count choices."""
+
+    def entry(self) -> None:
+        """The function `match`."""
+        pattern = self.pattern
+        top = _Function(self, "match", "node, facts, rule, target", {})
+        self.functions.append(top)
+        top.line("graph = node.graph")
+        value = self.variable()
+        top.line(f"{value} = node.outputs[0]")
+        top.present.add(value)
+        statement = pattern.statements[pattern.anchor]
+        if isinstance(statement.form, f.Op):
+            top.producers[statement.form.index, value] = "node"
+        top.statement(statement, value)
+        for step in pattern.forward:
+            self._forward(top, step)
+        names = {**top.bound, **top.maybe}
+        if set(top.bound) & set(top.maybe):
+            raise Unsupported("a name is bound in some alternatives only")
+        result = self.variable()
+        values = "".join(f"{names[n]}, " for n in names)
+        arguments = f"{self.constant(tuple(names))}, ({values}), {', '.join(top.gathered())}"
+        top.line(f"{result} = finish(rule, facts, target, {arguments})")
+        top.line(f"if {result} is not None: return {result}")
+
+    def _forward(self, top: _Function, step: f.Forward) -> None:
+        statement = self.pattern.statements[step.statement]
+        if any(n in top.bound or n in top.maybe for n in statement.names if n is not None):
+            raise Unsupported("a statement is met in some alternatives only")
+        known = {**top.maybe, **top.bound}
+        through = "".join(f"{known[n]}, " for n in step.through if n in known)
+        start, node, value = self.variable(), self.variable(), self.variable()
+        top.line(f"{start} = fewest_uses(({through}))")
+        top.fail_if(f"{start} is None")
+        top.loop(node, f"consumers_within({start}, {step.reach})")
+        top.line("tick()")
+        top.line(f"{value} = {node}.outputs[0]")
+        top.present.add(value)
+        top.statement(statement, value)
+
+    def branch(self, outer: _Function, form: f.Choice, place: int, v: str) -> _Function:
+        """The generator of one alternative, not yet closed."""
+        branch = form.branches[place]
+        known = dict.fromkeys([*outer.bound.values(), *outer.maybe.values()])
+        parameters = ", ".join(["facts, rule, graph", v, *(k for k in known if k != v)])
+        name = f"branch_{len(self.functions)}"
+        inner = _Function(self, name, parameters, dict(outer.bound), dict(outer.maybe))
+        inner.present = {p for p in outer.present if p == v or p in known}
+        self.functions.append(inner)
+        if branch.name is not None:
+            inner.branches.append(self.constant(branch.name))
+        if branch.guard is not None:
+            inner.guards.append(str(branch.guard))
+        inner.visit(branch.form, v)
+        return inner
+
+    def helper(self, parameters: str, body: str) -> str:
+        name = f"choice_{len(self.helpers)}"
+        self.helpers += [f"def {name}({parameters}): {body}"]
+        return name
+
+    def text(self) -> Iterator[str]:
+        for function in self.functions:
+            yield f"def {function.name}({function.parameters}):"
+            yield from function.lines
+        yield from self.helpers
+
+
+# --- the check of the text -----------------------------------------------------------------------
+
+_NODES = (
+    python.Module, python.FunctionDef, python.arguments, python.arg, python.Assign, python.For,
+    python.If, python.Return, python.Continue, python.Expr, python.Yield, python.YieldFrom,
+    python.Name, python.Load, python.Store, python.Constant, python.Tuple, python.Starred,
+    python.Attribute, python.Subscript, python.Call, python.Compare, python.Is, python.IsNot,
+    python.Eq, python.NotEq, python.In, python.BoolOp, python.And, python.Or, python.UnaryOp,
+    python.Not, python.BinOp, python.Sub,
+)  # fmt: skip
+_ATTRIBUTES = frozenset(
+    {"outputs", "inputs", "producer", "op_type", "domain", "graph", "index", "constant", "operands"}
+)
+RUNTIME = frozenset(
+    {
+        "UNSET", "all_constant", "all_taken", "arranged", "attribute", "both", "chains", "chosen",
+        "consumers_within", "cuts", "fewest_uses", "finish", "number_holds", "padded",
+        "remaining", "same_attribute", "tick", "trimmed",
+    }
+)  # fmt: skip
+_WORDS = RUNTIME | {"node", "facts", "rule", "target", "graph", "match", "len", "range"}
+
+
+def check(tree: python.AST) -> None:
+    """Refuse a program that has anything in it which this module does not write."""
+    for node in python.walk(tree):
+        if not isinstance(node, _NODES):
+            raise ValueError(f"generated code has a {type(node).__name__}")
+        if isinstance(node, python.Attribute) and node.attr not in _ATTRIBUTES:
+            raise ValueError(f"generated code reads .{node.attr}")
+        if isinstance(node, python.Constant) and not isinstance(node.value, (int, type(None))):
+            raise ValueError("generated code has a literal")
+        for word in _identifiers(node):
+            head, _, digits = word.rpartition("_")
+            numbered = digits.isdigit() and head in ("branch", "choice")
+            numbered = numbered or (word[0] in "vc" and word[1:].isdigit())
+            if word not in _WORDS and not numbered:
+                raise ValueError(f"generated code names {word}")
+
+
+def _identifiers(node: python.AST) -> Iterator[str]:
+    if isinstance(node, python.Name):
+        yield node.id
+    elif isinstance(node, python.arg):
+        yield node.arg
+    elif isinstance(node, python.FunctionDef):
+        yield node.name

@@ -1,0 +1,190 @@
+"""What generated code calls.
+
+In: facts, a rule, values and nodes. Out: answers for the straight-line code of codegen.py, and
+`load`, which makes a callable of a `Program`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+
+import onnx_ir as ir
+
+from rewrite.graph.facts import Facts
+from rewrite.match import form as f
+from rewrite.match import structure
+from rewrite.match.accept import Taken, accept
+from rewrite.match.codegen import RUNTIME, Program
+from rewrite.match.rule import CompiledRule, Match
+from rewrite.match.values import Unknown
+from rewrite.target.target import Target
+
+Operand = ir.Value | None
+Operands = Sequence[Operand]
+Matching = Callable[[ir.Node, Facts, CompiledRule, Target | None], Match | None]
+
+MOST_STEPS = 100_000
+UNSET = object()
+
+_steps: ContextVar[list[int]] = ContextVar("steps")
+
+
+class OutOfSteps(Exception):  # noqa: N818 - a stop reason
+    """The search was given up."""
+
+
+def tick() -> None:
+    """Count a choice."""
+    steps = _steps.get()
+    steps[0] += 1
+    if steps[0] > MOST_STEPS:
+        raise OutOfSteps
+
+
+def number_holds(facts: Facts, value: ir.Value, rule: CompiledRule, index: int) -> bool:
+    form = rule.pattern.forms[index]
+    assert isinstance(form, f.Number)
+    return structure.number_holds(facts, value, form)
+
+
+def attribute(facts: Facts, node: ir.Node, rule: CompiledRule, index: int, place: int) -> object:
+    """The attribute as expressions see it; UNSET where it is not as the pattern wants it."""
+    form = rule.pattern.forms[index]
+    assert isinstance(form, f.Op)
+    test = form.attributes[place]
+    try:
+        raw = structure.raw_attribute(facts, node, test.name)
+        if not structure.attribute_holds(test, raw):
+            return UNSET
+        return structure.as_value(test.name, raw)
+    except Unknown:
+        return UNSET
+
+
+def padded(operands: Operands, count: int, always: bool) -> Operands | None:
+    """So many operands, None for those absent. Where there are more: None, or all if `always`."""
+    found = trimmed(operands) if not always else tuple(operands)
+    if len(found) > count:
+        return found if always else None
+    return (*found, *(None,) * (count - len(found)))
+
+
+def trimmed(operands: Operands) -> Operands:
+    """Without absent operands at the end."""
+    found = tuple(operands)
+    while found and found[-1] is None:
+        found = found[:-1]
+    return found
+
+
+def both(pair: Operands) -> tuple[Operands, ...]:
+    """Two operands in both orders; in one, where there are fewer than two."""
+    return (pair, pair[::-1]) if pair[1] is not None else (pair,)
+
+
+def arranged(rule: CompiledRule, index: int, count: int) -> Iterator[tuple[int, ...]]:
+    form = rule.pattern.forms[index]
+    assert isinstance(form, f.Op)
+    for order in structure.arrangements(form, count):
+        tick()
+        yield order
+
+
+def chosen(operands: Operands, order: tuple[int, ...], place: int) -> Operand:
+    """The operand that an arrangement puts at a place of the pattern."""
+    return operands[order[place]] if order[place] < len(operands) else None
+
+
+def remaining(operands: Operands, order: tuple[int, ...]) -> tuple[ir.Value, ...] | None:
+    """The operands left for `*rest`; None where one of them is absent."""
+    found = [v for i, v in enumerate(operands) if i not in order]
+    present = tuple(v for v in found if v is not None)
+    return present if len(present) == len(found) else None
+
+
+def all_constant(facts: Facts, values: tuple[ir.Value, ...]) -> bool:
+    return all(facts.constant(v) is not None for v in values)
+
+
+def chains(
+    rule: CompiledRule, index: int, value: ir.Value, graph: object
+) -> Iterator[tuple[tuple[ir.Node, ...], ir.Value]]:
+    form = rule.pattern.forms[index]
+    assert isinstance(form, f.Chain)
+    return structure.paths(value, form.operators, form.least, form.most, graph)
+
+
+def all_taken(index: int, nodes: tuple[ir.Node, ...]) -> tuple[tuple[int, ir.Node, bool, int], ...]:
+    return tuple((index, node, False, 1) for node in nodes)
+
+
+def finish(
+    rule: CompiledRule,
+    facts: Facts,
+    target: Target | None,
+    names: tuple[str, ...],
+    values: tuple[object, ...],
+    typed: tuple[tuple[int, object], ...],
+    taken: tuple[tuple[int, ir.Node, bool, int], ...],
+    branches: tuple[str, ...],
+    guards: tuple[int, ...],
+) -> Match | None:
+    """The match, if types and everything that concerns all of it hold."""
+    bound = {n: v for n, v in zip(names, values, strict=True) if v is not UNSET}
+    for index, value in typed:
+        if not _has_type(rule.pattern.forms[index], value, facts, bound):
+            return None
+    nodes = [Taken(*entry) for entry in taken]
+    found = accept(rule, bound, nodes, branches, guards, facts, target)
+    return found if isinstance(found, Match) else None
+
+
+def _has_type(form: f.Form, value: object, facts: Facts, names: dict[str, object]) -> bool:
+    if isinstance(form, f.Any) and form.type is not None:
+        if not isinstance(value, ir.Value):
+            return True  # absent, where that is allowed
+        return structure.type_mismatch(facts, value, form.type, names) is None
+    assert isinstance(form, f.Op)
+    assert form.rest is not None
+    assert form.rest.type is not None
+    assert isinstance(value, tuple)
+    test = form.rest.type
+    return not any(structure.type_mismatch(facts, v, test, names) for v in value)
+
+
+_NAMESPACE: dict[str, object] = {
+    "consumers_within": structure.consumers_within,
+    "cuts": structure.cuts,
+    "fewest_uses": structure.fewest_uses,
+    "same_attribute": structure.same_attribute,
+}
+
+
+def load(program: Program) -> Matching:
+    """The `match` of a program. Its code came from codegen.py, which checked it."""
+    names = {name: _NAMESPACE.get(name) or globals()[name] for name in RUNTIME}
+    constants = {f"c{i}": value for i, value in enumerate(program.constants)}
+    space: dict[str, object] = {
+        "__builtins__": {"len": len, "range": range},
+        **names,
+        **constants,
+    }
+    exec(program.code, space)  # noqa: S102 - checked by codegen.check before it was compiled
+    run = space["match"]
+    assert callable(run)
+
+    def match(
+        node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
+    ) -> Match | None:
+        token = _steps.set([0])
+        try:
+            found = run(node, facts, rule, target)
+        except OutOfSteps:
+            return None
+        finally:
+            _steps.reset(token)
+        assert found is None or isinstance(found, Match)
+        return found
+
+    return match
