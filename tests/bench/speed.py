@@ -2,11 +2,11 @@
 
     python tests/bench/speed.py [--rounds 5] [--large 100000] [--target host]
 
-A chain MatMul→Add→Sigmoid→Mul→Identity of 10,000 and of `--large` nodes is rewritten with all packs of
-the target loaded. Each measurement is a process of its own; the two tools alternate within one
-run, medians and the spread (min–max) are printed. Three clocks:
+A chain MatMul→Add→Sigmoid→Mul→Identity of 10,000 and of `--large` nodes is rewritten with all
+packs of the target loaded. Each measurement is a process of its own; the two tools alternate
+within one run, medians and the spread (min–max) are printed. Three clocks:
 
-- `call`: `rewrite.apply(path).save(out)` after import and after a first call on a tiny model (packs loaded);
+- `call`: `rewrite.apply(path).save(out)` after import and a first call on a tiny model;
   `onnxruntime.InferenceSession(path)` at level ALL after import and a tiny session;
 - `process`: `rewrite apply` from start to exit, and a Python process that makes the session;
 - `help`: `rewrite --help`.
@@ -38,7 +38,8 @@ start = time.perf_counter()
 result = rewrite.apply(path, target=target)
 result.save(out)
 seconds = time.perf_counter() - start
-print(json.dumps({"seconds": seconds, "kernels": result.stats["kernels_after"], "parts": result.stats["seconds"]}))
+parts = result.stats["seconds"]
+print(json.dumps({"seconds": seconds, "kernels": result.stats["kernels_after"], "parts": parts}))
 """
 
 THEIRS = """
