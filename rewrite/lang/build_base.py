@@ -15,6 +15,7 @@ from lark import Token
 from rewrite.errors import Collector, Label, Span
 from rewrite.lang.limits import NAME_CHARACTERS, NUMBER_CHARACTERS
 
+NAME_TYPES = ("LOWER", "UPPER", "OVER", "OPSET", "WITH")
 LITERAL_NAMES = ("true", "false", "inf")
 
 
@@ -95,7 +96,7 @@ class BuilderBase:
 
     def names(self, children: Iterable[Child]) -> list[Token]:
         """The names in a list, without commas and keywords."""
-        return [c for c in children if isinstance(c, Token) and c.type in ("LOWER", "UPPER")]
+        return [c for c in children if isinstance(c, Token) and c.type in NAME_TYPES]
 
     # --- numbers
 

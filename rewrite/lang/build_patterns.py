@@ -230,7 +230,7 @@ class PatternBuilder(BuilderBase):
     def attribute(self, c: list[Child]) -> ast.AttributePattern:
         span, name = self.around(c), str(c[0])
         literals = [x for x in c[2:] if not _is(x, "BAR")]
-        names = [x for x in literals if _is(x, "LOWER") or _is(x, "UPPER")]
+        names = self.names(literals)
         if names and len(literals) > 1:
             hint = "bind the attribute and test it in `where`, or write literals only"
             self.report("RW114", "a name cannot be one of several values", names[0], hint)

@@ -127,7 +127,9 @@ class RuleBuilder(ExpressionBuilder):
         return Part(self.around(c), "opset", (low, high))
 
     def over(self, c: list[Child]) -> Part:
-        return Part(self.around(c), "over", tuple(self.lower(x, "a rule") for x in self.names(c)))
+        return Part(
+            self.around(c), "over", tuple(self.lower(x, "a rule") for x in self.names(c[1:]))
+        )
 
     def doc(self, c: list[Child]) -> Part:
         text = dedent(str(c[0])[3:-3])

@@ -12,6 +12,7 @@ NESTING = 60  # operators, parentheses and operands inside each other
 NUMBER_CHARACTERS = 40
 NAME_CHARACTERS = 80
 EXPANDED_NODES = 2_000  # pattern nodes of one rule after its pattern calls are expanded
+EXPANDED_DEPTH = 100
 CHAIN_LENGTH = 32
 SIBLINGS = 64
 BAG_ITEMS = 8

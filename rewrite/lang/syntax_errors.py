@@ -12,10 +12,10 @@ from rewrite.errors import Diagnostic, Label, Span
 ITEMS = ("RULE", "PATTERN", "REFINE")
 OPENING = {"LPAR": ("(", ")"), "LBRACE": ("{", "}"), "LSQB": ("[", "]")}
 CLOSING = {"RPAR": ")", "RBRACE": "}", "RSQB": "]"}
-NAMES = frozenset(("LOWER", "UPPER"))
+NAMES = frozenset(("LOWER", "UPPER", "OVER", "OPSET", "WITH"))
 CLAUSES = frozenset(("MATCH", "LET", "WHERE", "EMIT", "GROUP", "CLAIM", "EXAMPLE"))
 WORDS = CLAUSES | frozenset((
-    "RULE", "PATTERN", "REFINE", "IN", "OPSET", "OVER", "WITH", "EACH", "AS", "IF", "ORDERED",
+    "RULE", "PATTERN", "REFINE", "IN", "EACH", "AS", "IF", "ORDERED",
     "SHARED", "NONE", "CONST", "FORALL", "CASE", "ELSE", "AND", "OR", "NOT",
 ))  # fmt: skip
 # Terminals that together mean one thing: (if all of these are accepted, say this instead of them).
@@ -45,7 +45,7 @@ GROUPS: tuple[tuple[frozenset[str], str, frozenset[str]], ...] = (
         "a number or a string",
         frozenset(("NUMBER", "STRING", "MINUS")),
     ),
-    (frozenset(("LOWER", "GROUP", "OVER", "IN")), "a name", NAMES | WORDS),
+    (frozenset(("LOWER", "GROUP", "IN")), "a name", NAMES | WORDS),
     (NAMES, "a name", NAMES),
     (frozenset(("LOWER",)), "a lower_case name", frozenset(("LOWER",))),
     (frozenset(("UPPER",)), "an operator name", frozenset(("UPPER",))),
@@ -179,6 +179,8 @@ def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str
         return "a statement is `name = ...`"
     if kind == "COLON" and "BAR" in accepted:
         return "a type inside an infix pattern or alternative needs parentheses: `a + (b: const)`"
+    if kind == "BAR" and "LSQB" in accepted and "LOWER" not in accepted:
+        return "a typed value among alternatives needs parentheses: `(x: const) | Relu(x)`"
     if kind == "QUESTION":
         return "`name?` can only be an operand of an operator: `Conv(x, W, B?)`"
     if kind == "EQUAL" and "SAME" in accepted:
