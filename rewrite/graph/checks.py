@@ -12,13 +12,14 @@ refuses is refused here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import onnx
 import onnx_ir as ir
 from onnx import checker
 
-from rewrite.errors import RewriteError, error
+from rewrite.errors import error
 from rewrite.graph import order
 from rewrite.graph.facts import Facts, walk
 from rewrite.graph.read import Problems, Read
@@ -95,30 +96,39 @@ def _sort(model: ir.Model, subject: str) -> None:
 # --- the ONNX checker --------------------------------------------------------------------------
 
 
-def check(data: bytes, patched: Callable[[], onnx.ModelProto], subject: str) -> str | None:
-    """The checker's verdict on a model: None, a note where it is tolerated, or `RewriteError`.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the checker says: accepted without a message, tolerated with one, or refused."""
 
-    `patched` gives the model as a message to be changed, asked for only where needed.
-    """
-    message = _verdict(data)
+    accepted: bool
+    message: str = ""
+
+
+def verdict(data: bytes) -> Verdict:
+    """The checker's verdict on a model."""
+    message = _complaint(data)
     if message is None:
-        return None
+        return Verdict(True)
     if not _TOLERABLE.search(message):
-        raise refused(message, subject)
-    proto = patched()
+        return Verdict(False, message)
+    proto = onnx.ModelProto.FromString(data)
     _patch(proto)
-    again = _verdict(proto.SerializeToString())
-    if again is not None:
-        raise refused(again, subject)
-    return f"tolerated, though the ONNX checker refuses it: {message}"
+    again = _complaint(proto.SerializeToString())
+    return Verdict(True, message) if again is None else Verdict(False, again)
 
 
-def refused(message: str, subject: str) -> RewriteError:
-    """The checker's own words as an error."""
-    return error("RW510", f"the ONNX checker refuses the model: {message}", subject=subject)
+def check(data: bytes, subject: str) -> str | None:
+    """A note where the model is tolerated; `RewriteError` where it is refused."""
+    found = verdict(data)
+    if not found.accepted:
+        message = f"the ONNX checker refuses the model: {found.message}"
+        raise error("RW510", message, subject=subject)
+    if not found.message:
+        return None
+    return f"tolerated, though the ONNX checker refuses it: {found.message}"
 
 
-def _verdict(data: bytes) -> str | None:
+def _complaint(data: bytes) -> str | None:
     try:
         checker.check_model(data)
     except checker.ValidationError as failure:

@@ -34,13 +34,14 @@ class Inferred:
 
 
 NOTHING = Inferred({})
+MISFIT = "types do not fit"
 
 
 def infer(model: ir.Model, data: bytes, nested: bool, notes: list[str]) -> Inferred:
     """Run shape inference. A model whose types do not fit gets a note, and the types that do."""
     result = _run(data, True)
     if isinstance(result, str):
-        notes.append(f"types do not fit: {result}")
+        notes.append(f"{MISFIT}: {result}")
         result = _run(data, False)
     if isinstance(result, str):
         notes.append(f"no types inferred: {result}")
@@ -49,6 +50,12 @@ def infer(model: ir.Model, data: bytes, nested: bool, notes: list[str]) -> Infer
     tables: dict[ir.Graph, Table] = {}
     _collect(model.graph, graph, nested, tables)
     return Inferred(tables)
+
+
+def complaint(data: bytes) -> str | None:
+    """What shape inference says against the types of a model."""
+    result = _run(data, True)
+    return result if isinstance(result, str) else None
 
 
 def _run(data: bytes, check_types: bool) -> bytes | str:

@@ -117,11 +117,10 @@ def _take(
         read.model, facts, subject, facts.notes, loader.opened(), tuple(proto.training_info)
     )
     if mended or data is None or loader.mapped:
-        data = stubs.without_data(loaded).SerializeToString()
-        checkable = stubs.checkable(loaded).SerializeToString()
+        data, checkable = stubs.small_forms(loaded)
     else:
         checkable = data
-    tolerated = checks.check(checkable, lambda: stubs.checkable(loaded), subject)
+    tolerated = checks.check(checkable, subject)
     if tolerated is not None:
         loaded.notes.append(tolerated)
     facts.learn(infer.infer(read.model, data, read.nested, loaded.notes))

@@ -22,36 +22,31 @@ QUANTIZATION = "quant_parameter_tensor_names"  # onnx-ir keeps quantization_anno
 SMALL = 1024  # tensors up to this many bytes are kept: shape inference reads their values
 
 
-def without_data(loaded: LoadedModel) -> onnx.ModelProto:
-    """For shape inference: large tensors have a type and a shape, and no values."""
-    return message(loaded, _type_only)
+def small_forms(loaded: LoadedModel) -> tuple[bytes, bytes]:
+    """The model's bytes for shape inference, and for the ONNX checker.
 
+    Inference gets type and shape of large tensors, and no values. The checker wants values: there
+    a large tensor has ones as shape and one zero.
+    """
+    stubs: list[onnx.TensorProto] = []
 
-def checkable(loaded: LoadedModel) -> onnx.ModelProto:
-    """For the ONNX checker, which wants values: large tensors have one zero and ones as shape."""
-    return message(loaded, _one_zero)
+    def write_small(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+        if tensor.dtype == ir.DataType.STRING or tensor.nbytes <= SMALL:
+            write.inline(proto, tensor)
+        else:
+            write.describe(proto, tensor)
+            stubs.append(proto)
 
-
-def _is_small(tensor: ir.TensorProtocol) -> bool:
-    return tensor.dtype == ir.DataType.STRING or tensor.nbytes <= SMALL
-
-
-def _type_only(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
-    if _is_small(tensor):
-        write.inline(proto, tensor)
-    else:
-        write.describe(proto, tensor)
-
-
-def _one_zero(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
-    if _is_small(tensor):
-        write.inline(proto, tensor)
-        return
-    write.describe(proto, tensor)
-    rank = len(proto.dims)
-    del proto.dims[:]
-    proto.dims.extend([1] * rank)
-    proto.raw_data = b"\0" * math.ceil(tensor.dtype.itemsize)
+    proto = message(loaded, write_small)
+    for_inference = proto.SerializeToString()
+    if not stubs:
+        return for_inference, for_inference
+    for stub in stubs:
+        rank = len(stub.dims)
+        del stub.dims[:]
+        stub.dims.extend([1] * rank)
+        stub.raw_data = b"\0" * math.ceil(ir.DataType(stub.data_type).itemsize)
+    return for_inference, proto.SerializeToString()
 
 
 def from_ir(model: ir.Model) -> tuple[onnx.ModelProto, Sequence[ir.TensorProtocol]]:
