@@ -68,14 +68,16 @@ def join(left: Info, right: Info) -> Info:
 
 
 def positional(parameters: tuple[Parameter, ...], i: int) -> Parameter | None:
-    if i < len(parameters):
-        return parameters[i]
-    return parameters[-1] if parameters and parameters[-1].variadic else None
+    """The parameter of the argument at place `i`; those behind a variadic one go by name only."""
+    for parameter in parameters[: i + 1]:
+        if parameter.variadic:
+            return parameter
+    return parameters[i] if i < len(parameters) else None
 
 
 def counts(parameters: tuple[Parameter, ...]) -> str:
     least = sum(not (p.optional or p.variadic) for p in parameters)
-    if parameters and parameters[-1].variadic:
+    if any(p.variadic for p in parameters):
         return f"{least} or more arguments"
     most = len(parameters)
     plural = "" if most == 1 else "s"

@@ -26,7 +26,7 @@ PHASES: tuple[str, ...] = ("clean", "fold", "fuse", "quantize", "lower", "group"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. A variadic one is the last and takes any number of arguments."""
+    """One parameter. A variadic one takes any number of arguments; those behind it need a name."""
 
     name: str
     kind: Kind

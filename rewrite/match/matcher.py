@@ -1,11 +1,15 @@
 """All rules of a pack, ready to be asked node by node.
 
-In: a `RulePack`, a `Target`. Out: `Matcher`.
+In: a `RulePack` (or rules compiled earlier) and a `Target`. Out: `Matcher`.
+
+A node is first looked up by its operator and by what produces its operands. For each such
+neighbourhood the rules that may match are found once and kept, so that a node that matches nothing
+costs one look-up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -13,80 +17,168 @@ import onnx_ir as ir
 from rewrite.errors import error
 from rewrite.graph.facts import Facts
 from rewrite.lang.pack import RulePack
-from rewrite.match import interpreter
-from rewrite.match.form import Operator
+from rewrite.lang.vocabulary import PHASES
+from rewrite.match import interpreter, reject, runtime
+from rewrite.match.codegen import Program, generate
 from rewrite.match.pattern import compile_rule
 from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.target import Target
 
-Index = Mapping[Operator, tuple[CompiledRule, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A rule with its program, or the reason why the interpreter matches it."""
+
+    rule: CompiledRule
+    program: Program | str
+    outlines: tuple[reject.Outline, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
+class _Ready:
+    """A rule as the hot loop wants it; `run` replaces itself by the loaded program."""
+
+    entry: Entry
+    low: int
+    high: int
+    run: Callable[[ir.Node, Facts, CompiledRule, Target | None], Match | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.run = self._first_run
+
+    def _first_run(
+        self, node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
+    ) -> Match | None:
+        program = self.entry.program
+        self.run = interpreted if isinstance(program, str) else runtime.load(program)
+        return self.run(node, facts, rule, target)
+
+
+def interpreted(
+    node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
+) -> Match | None:
+    """The match that the interpreter finds."""
+    if rule.siblings and not any(
+        len(v.uses()) >= rule.siblings for v in node.inputs if v is not None
+    ):
+        return None
+    found = interpreter.match(rule, node, facts, target)
+    return found if isinstance(found, Match) else None
+
+
+class _Candidates(dict[reject.Key, tuple[_Ready, ...]]):
+    """Neighbourhood -> the rules of one operator that may match there, found when first met."""
+
+    def __init__(self, rules: Sequence[_Ready], operator: str) -> None:
+        super().__init__()
+        self.rules = [
+            (ready, [o for o in ready.entry.outlines if o.operator[1] == operator])
+            for ready in rules
+        ]
+
+    def __missing__(self, key: reject.Key) -> tuple[_Ready, ...]:
+        found = tuple(
+            ready
+            for ready, outlines in self.rules
+            if any(reject.admits(outline, key) for outline in outlines)
+        )
+        self[key] = found
+        return found
+
+
 class Matcher:
     """Rules by phase, in the order in which they are tried."""
 
-    phases: Mapping[str, tuple[CompiledRule, ...]]
-    target: Target | None
-    _index: Mapping[str, Index] = field(repr=False)
+    def __init__(self, entries: Sequence[Entry], target: Target | None = None) -> None:
+        self.entries = tuple(entries)
+        self.target = target
+        self._phases: dict[str, tuple[CompiledRule, ...]] = {}
+        self._tables: dict[str, dict[str, _Candidates]] = {}
+        for phase in PHASES:
+            phased = order([e for e in entries if e.rule.phase == phase])
+            self._phases[phase] = tuple(e.rule for e in phased)
+            self._tables[phase] = _table(phased)
 
     def rules(self, phase: str) -> tuple[CompiledRule, ...]:
         """The rules of a phase, in the order in which they are tried."""
-        return self.phases.get(phase, ())
+        return self._phases[phase]
 
-    def match(self, phase: str, node: ir.Node, facts: Facts) -> Match | None:
-        """The first match of a rule of the phase with this anchor."""
-        for rule in self._index[phase].get((node.domain, node.op_type), ()):
-            found = interpreter.match(rule, node, facts, self.target)
-            if isinstance(found, Match):
-                return found
+    def interpreted(self) -> Mapping[str, str]:
+        """Rules that the interpreter matches, and why."""
+        return {e.rule.name: e.program for e in self.entries if isinstance(e.program, str)}
+
+    def match(
+        self, phase: str, node: ir.Node, facts: Facts, after: CompiledRule | None = None
+    ) -> Match | None:
+        """The first match of a rule of the phase with this anchor; of those behind `after`."""
+        candidates = self._tables[phase].get(node.op_type)
+        if candidates is None:
+            return None
+        ready = candidates[reject.key_of(node)]
+        if not ready or node.graph is None:
+            return None
+        opset, target = facts.import_of(node.graph, ""), self.target
+        for one in ready:
+            rule = one.entry.rule
+            if after is not None:
+                after = None if rule is after else after
+                continue
+            if one.low <= opset <= one.high:
+                found = one.run(node, facts, rule, target)
+                if found is not None:
+                    return found
         return None
+
+
+def _table(entries: Sequence[Entry]) -> dict[str, _Candidates]:
+    found: dict[str, list[_Ready]] = {}
+    for entry in entries:
+        ready = _Ready(entry, *entry.rule.opset)
+        for name in dict.fromkeys(o.operator[1] for o in entry.outlines):
+            found.setdefault(name, []).append(ready)
+    return {name: _Candidates(group, name) for name, group in found.items()}
 
 
 def build(pack: RulePack, target: Target | None = None) -> Matcher:
     """The matcher of a pack for a target."""
+    return Matcher(compile_pack(pack), target)
+
+
+def compile_pack(pack: RulePack) -> tuple[Entry, ...]:
+    """Every rule with its program."""
     known = vocabulary()
     rules = [compile_rule(rule, known, pack.opset) for rule in pack.rules]
-    return assemble(rules, target)
+    return tuple(entry_of(rule) for rule in rules)
 
 
-def assemble(rules: Sequence[CompiledRule], target: Target | None) -> Matcher:
-    """The matcher of rules given in the order of packs and text."""
-    phases = {phase: order([r for r in rules if r.phase == phase]) for phase in vocabulary().phases}
-    index = {phase: _index(phased) for phase, phased in phases.items()}
-    return Matcher(phases, target, index)
+def entry_of(rule: CompiledRule) -> Entry:
+    """One rule with its program."""
+    return Entry(rule, generate(rule.pattern), reject.outlines(rule.pattern))
 
 
-def _index(rules: Sequence[CompiledRule]) -> Index:
-    found: dict[Operator, list[CompiledRule]] = {}
-    for rule in rules:
-        for operator in sorted(rule.anchors):
-            found.setdefault(operator, []).append(rule)
-    return {operator: tuple(group) for operator, group in found.items()}
-
-
-def order(rules: Sequence[CompiledRule]) -> tuple[CompiledRule, ...]:
+def order(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """`over` first, then more pattern nodes, then as given."""
-    named = {rule.name: rule for rule in rules}
-    by_size = sorted(rules, key=lambda r: -r.size)
-    done: dict[str, CompiledRule] = {}
-    above: dict[str, list[str]] = {rule.name: [] for rule in rules}
-    for rule in by_size:
-        for lower in rule.over:
+    named = {entry.rule.name: entry for entry in entries}
+    by_size = sorted(entries, key=lambda e: -e.rule.size)
+    above: dict[str, list[str]] = {name: [] for name in named}
+    for entry in by_size:
+        for lower in entry.rule.over:
             if lower in above:
-                above[lower].append(rule.name)
+                above[lower].append(entry.rule.name)
+    done: dict[str, Entry] = {}
 
-    def place(rule: CompiledRule, path: tuple[str, ...]) -> None:
-        if rule.name in done:
+    def place(name: str, path: tuple[str, ...]) -> None:
+        if name in done:
             return
-        if rule.name in path:
-            circle = " over ".join((*path[path.index(rule.name) :], rule.name))
-            raise error("RW316", f"rules are ordered in a circle: {circle}", rule.rule.span)
-        for upper in above[rule.name]:
-            place(named[upper], (*path, rule.name))
-        done[rule.name] = rule
+        if name in path:
+            circle = " over ".join((*path[path.index(name) :], name))
+            span = named[name].rule.rule.span
+            raise error("RW316", f"rules are ordered in a circle: {circle}", span)
+        for upper in above[name]:
+            place(upper, (*path, name))
+        done[name] = named[name]
 
-    for rule in by_size:
-        place(rule, ())
+    for entry in by_size:
+        place(entry.rule.name, ())
     return tuple(done.values())

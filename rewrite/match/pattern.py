@@ -25,6 +25,7 @@ def compile_rule(
 ) -> CompiledRule:
     """The rule in the form that is matched. `opset` is the range of the pack."""
     pattern = _Compiler(rule, vocabulary).pattern()
+    anchor = pattern.statements[pattern.anchor]
     return CompiledRule(
         name=rule.name,
         phase=rule.phase,
@@ -32,6 +33,8 @@ def compile_rule(
         anchors=pattern.anchors,
         size=pattern.size,
         radius=pattern.radius,
+        sideways=bool(pattern.forward) or isinstance(anchor, f.Each),
+        siblings=anchor.least if isinstance(anchor, f.Each) and anchor.reach == 1 else 0,
         over=rule.over,
         roots=pattern.roots,
         source=Source(pickle.dumps((rule, pattern), protocol=5)),

@@ -47,7 +47,8 @@ class CompiledRule:
     """A rule of one phase. What matching looks at first is here; the rest loads when needed.
 
     `anchors`: operators that the anchor may be. `radius`: how many nodes away from the anchor the
-    match may depend on the graph.
+    match may depend on the graph. `sideways`: whether it also goes from a value to its other users.
+    `siblings`: how many users some operand of the anchor must have.
     """
 
     name: str
@@ -56,6 +57,8 @@ class CompiledRule:
     anchors: frozenset[Operator]
     size: int
     radius: int
+    sideways: bool
+    siblings: int
     over: tuple[str, ...]
     roots: tuple[str, ...]
     source: Source

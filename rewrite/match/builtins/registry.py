@@ -7,7 +7,7 @@ In: annotated functions of the modules of this folder, found by scanning it. Out
 |---|---|---|
 | `Tensor` | a constant, a number, a list of numbers | tensor |
 | `float`, `int` | a number, a constant with one element, a known size | number |
-| `Ints` | a list of integers, an integer constant of rank 0 or 1 | list |
+| `Ints` | a list of integers, an integer constant of rank 0 or 1 | tensor |
 | `Tensors` | a list of constants | list |
 | `Items` | any list | list |
 | `Value` | anything that has a type: a graph value, a constant, a number | value |
@@ -44,7 +44,7 @@ _REGISTERED: list[tuple[str, Callable[..., object]]] = []
 
 _KINDS: Mapping[str, Kind] = {
     "Tensor": "tensor", "float": "number", "int": "number", "int | float": "number",
-    "Ints": "list", "Ints | None": "list", "Items": "list", "Tensors": "list", "Value": "value",
+    "Ints": "tensor", "Ints | None": "tensor", "Items": "list", "Tensors": "list", "Value": "value",
     "int | None": "number", "Tensor | None": "tensor", "Dtype | None": "dtype",
     "Dtype": "dtype", "str": "string", "bool": "bool", "object": "any",
 }  # fmt: skip
@@ -118,12 +118,13 @@ def _caller(
 ) -> Callable[[Env, tuple[object, ...], Mapping[str, object]], object]:
     by_name = {p.name: i for i, p in enumerate(parameters)}
     spelled = [p for p in inspect.signature(function).parameters if p != "env"]
-    variadic = bool(parameters) and parameters[-1].variadic
+    variadic = any(p.variadic for p in parameters)
+    places = [i for i, p in enumerate(parameters) if p.variadic]
+    last = places[0] if places else len(parameters) - 1
 
     def call(env: Env, positional: tuple[object, ...], keywords: Mapping[str, object]) -> object:
         if len(positional) > len(parameters) and not variadic:
             raise Unknown(f"{name} takes at most {len(parameters)} arguments")
-        last = len(parameters) - 1
         arguments = [converters[min(i, last)](env, a) for i, a in enumerate(positional)]
         named: dict[str, object] = {}
         for key, value in keywords.items():
