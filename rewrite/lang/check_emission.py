@@ -199,6 +199,8 @@ class _Maker(ExpressionChecker):
             info.kind not in ACCEPTED[wanted]
             or (literal is not None and kind == "int" and not literal_fits(literal, kind))
         )
+        if kind == "int" and info.kind == "dtype":
+            return  # an element type stands for its number in ONNX, as in `to: f16`
         if info.kind == "value":
             self.not_constant(value)
         elif wrong and info.absent != "none":
