@@ -38,23 +38,26 @@ def evaluate(
     opset: int,
     inputs: Sequence[Array | None],
     attributes: Mapping[str, Any],
-    n_outputs: int = 1,
+    n_outputs: int | None = None,
 ) -> Arrays | None:
-    """The first `n_outputs` outputs; None where they are not computed here."""
+    """The first `n_outputs` outputs, or all that are computed here; None where they are not.
+
+    Split without sizes has to be told how many outputs its node has.
+    """
     definition = registry.find(domain, name)
     if definition is None or definition.evaluate is None:
         return None
     if schemas.lookup(domain, name, opset) is None:
         return None
     try:
-        if not _well_typed(domain, name, opset, inputs, attributes, n_outputs):
+        if not _well_typed(domain, name, opset, inputs, attributes, n_outputs or 1):
             return None
-        found = definition.evaluate(Evaluation(opset, inputs, attributes, n_outputs))
+        found = definition.evaluate(Evaluation(opset, inputs, attributes, n_outputs or 1))
     except InferenceError:
         return None
-    if found is None or len(found) < n_outputs:
-        return None
-    return found[:n_outputs]
+    if found is None or n_outputs is None:
+        return found
+    return found[:n_outputs] if len(found) >= n_outputs else None
 
 
 def _well_typed(

@@ -262,4 +262,4 @@ def dropout_value(e: Evaluation) -> Arrays | None:
     if training is not None and bool(training.reshape(-1)[0]):
         return None
     mask = np.ones(x.shape, np.bool_ if e.opset >= 10 else x.dtype)
-    return (x, mask) if e.n_outputs > 1 else (x,)
+    return (x, mask)
