@@ -5,8 +5,8 @@ where the pattern is left to the interpreter (`Unsupported` says why). The code 
 of a pattern in the same order as rewrite/match/interpreter.py, each as one `for` loop.
 
 Nothing that an author wrote becomes program text: operators, names and numbers go to the table of
-constants, and the text made here is parsed and checked against a list of allowed forms before it
-is compiled.
+constants, and the text made here is checked, token by token, against a list of those that this
+module writes before it is compiled.
 
     def match(node, facts, rule, target):
         graph = node.graph
@@ -18,7 +18,7 @@ is compiled.
 
 from __future__ import annotations
 
-import ast as python
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
@@ -27,6 +27,7 @@ from rewrite.match import form as f
 
 # CPython allows 20 statically nested blocks (CO_MAXBLOCKS).
 MOST_LOOPS = 18
+MOST_LINES = 1000
 
 
 class Unsupported(Exception):  # noqa: N818 - a stop reason
@@ -48,9 +49,9 @@ def generate(pattern: f.Pattern) -> Program | str:
         unit.entry()
     except Unsupported as reason:
         return str(reason)
-    tree = python.parse("\n".join(unit.text()))
-    check(tree)
-    return Program(compile(tree, "<pattern>", "exec"), tuple(unit.constants))
+    text = "\n".join(unit.text())
+    check(text)
+    return Program(compile(text, "<pattern>", "exec"), tuple(unit.constants))
 
 
 @dataclass
@@ -72,6 +73,7 @@ class _Function:
     loops: int = 0
 
     def line(self, text: str) -> None:
+        self.unit.count_line()
         self.lines.append(" " * (self.loops + 1) + text)
 
     def fail_if(self, condition: str) -> None:
@@ -221,16 +223,10 @@ class _Function:
         self.fail_if(f"{found} is None")
         given = [self.variable() for _ in range(count)]
         if form.commutes:
-            self._swapped(form, found, given)
+            self.loop(", ".join(given), f"both({found})")
         elif given:
             self.line(f"{', '.join(given)}, = {found}")
         self._in_order(form, given)
-
-    def _swapped(self, form: f.Op, found: str, given: list[str]) -> None:
-        """Both orders of two operands; the operator of a pattern's operand is checked first."""
-        pair = ", ".join(given)
-        self.loop(pair, f"both({found})")
-        self.unit.note(form)
 
     def _arranged(self, form: f.Op, found: str) -> None:
         """Any arrangement of operands, `*rest` included."""
@@ -351,6 +347,12 @@ class _Unit:
         self.helpers: list[str] = []
         self._numbers: dict[object, str] = {}
         self._count = 0
+        self._lines = 0
+
+    def count_line(self) -> None:
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            raise Unsupported("its alternatives would make too much code")
 
     def variable(self) -> str:
         self._count += 1
@@ -362,9 +364,6 @@ class _Unit:
             self._numbers[key] = f"c{len(self.constants)}"
             self.constants.append(value)
         return self._numbers[key]
-
-    def note(self, form: f.Op) -> None:
-        """Hook for subclasses that count choices."""
 
     def entry(self) -> None:
         """The function `match`."""
@@ -435,17 +434,6 @@ class _Unit:
 
 # --- the check of the text -----------------------------------------------------------------------
 
-_NODES = (
-    python.Module, python.FunctionDef, python.arguments, python.arg, python.Assign, python.For,
-    python.If, python.Return, python.Continue, python.Expr, python.Yield, python.YieldFrom,
-    python.Name, python.Load, python.Store, python.Constant, python.Tuple, python.Starred,
-    python.Attribute, python.Subscript, python.Call, python.Compare, python.Is, python.IsNot,
-    python.Eq, python.NotEq, python.In, python.BoolOp, python.And, python.Or, python.UnaryOp,
-    python.Not, python.BinOp, python.Sub,
-)  # fmt: skip
-_ATTRIBUTES = frozenset(
-    {"outputs", "inputs", "producer", "op_type", "domain", "graph", "index", "constant", "operands"}
-)
 RUNTIME = frozenset(
     {
         "UNSET", "all_constant", "all_taken", "arranged", "attribute", "both", "chains", "chosen",
@@ -453,30 +441,25 @@ RUNTIME = frozenset(
         "remaining", "same_attribute", "tick", "trimmed",
     }
 )  # fmt: skip
-_WORDS = RUNTIME | {"node", "facts", "rule", "target", "graph", "match", "len", "range"}
+_KEYWORDS = (
+    "def", "for", "in", "if", "is", "not", "and", "or", "return", "continue", "yield", "from",
+    "None", "True", "False",
+)  # fmt: skip
+_LOCALS = ("match", "node", "facts", "rule", "target", "graph", "len", "range")
+_ATTRIBUTES = (
+    "outputs", "inputs", "producer", "op_type", "domain", "graph", "index", "constant", "operands",
+)  # fmt: skip
+# Every token that this module writes. There are no strings, no imports, no other names.
+_WORDS = "|".join((*_KEYWORDS, *_LOCALS, *sorted(RUNTIME)))
+_TOKENS = re.compile(
+    r"(?:[ \n()\[\],:=*;-]|!=|\b[vc]\d+\b|\b(?:branch|choice)_\d+\b|\b\d+\b"
+    rf"|\b(?:{_WORDS})\b|\.(?:{'|'.join(_ATTRIBUTES)})\b)*"
+)
 
 
-def check(tree: python.AST) -> None:
+def check(text: str) -> None:
     """Refuse a program that has anything in it which this module does not write."""
-    for node in python.walk(tree):
-        if not isinstance(node, _NODES):
-            raise ValueError(f"generated code has a {type(node).__name__}")
-        if isinstance(node, python.Attribute) and node.attr not in _ATTRIBUTES:
-            raise ValueError(f"generated code reads .{node.attr}")
-        if isinstance(node, python.Constant) and not isinstance(node.value, (int, type(None))):
-            raise ValueError("generated code has a literal")
-        for word in _identifiers(node):
-            head, _, digits = word.rpartition("_")
-            numbered = digits.isdigit() and head in ("branch", "choice")
-            numbered = numbered or (word[0] in "vc" and word[1:].isdigit())
-            if word not in _WORDS and not numbered:
-                raise ValueError(f"generated code names {word}")
-
-
-def _identifiers(node: python.AST) -> Iterator[str]:
-    if isinstance(node, python.Name):
-        yield node.id
-    elif isinstance(node, python.arg):
-        yield node.arg
-    elif isinstance(node, python.FunctionDef):
-        yield node.name
+    found = _TOKENS.match(text)
+    end = 0 if found is None else found.end()
+    if end != len(text):
+        raise ValueError(f"generated code has {text[end : end + 20]!r}")
