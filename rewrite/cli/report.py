@@ -46,11 +46,17 @@ def build(
         "refused": [{"rule": r.rule, "node": r.node, "reason": r.reason} for r in journal.refused],
         "cycles": [{"rules": list(c.rules), "nodes": list(c.nodes)} for c in journal.cycles],
         "stop": dataclasses.asdict(journal.stop),
-        "seconds": {name: round(value, 4) for name, value in stats["seconds"].items()},
+        "seconds": _seconds(stats["seconds"]),
     }
     if verification is not None:
         report["verified"] = _verified(verification)
     return report
+
+
+def _seconds(parts: Mapping[str, float]) -> dict[str, float]:
+    """`total` of the run itself does not hold what came after it: saving."""
+    whole = parts.get("total", 0.0) + parts.get("save", 0.0)
+    return {name: round(value, 4) for name, value in {**parts, "total": whole}.items()}
 
 
 def _verified(v: Verification) -> Report:
@@ -106,11 +112,16 @@ def text(report: Report) -> Iterator[str]:
     yield from _section("refused", [f"{n:5d}  {what}" for what, n in refused.items()])
     for cycle in report["cycles"]:
         yield f"cycle       {' -> '.join(cycle['rules'])}"
-    stop = report["stop"]
-    yield f"stop        {stop['reason']} after {stop['rounds']} rounds"
+    yield f"stop        {stopped(report['stop'])}"
     yield "seconds     " + "  ".join(f"{k} {v:.3f}" for k, v in report["seconds"].items())
     if "verified" in report:
         yield f"verified    {verdict(report['verified'])}"
+
+
+def stopped(stop: Mapping[str, Any]) -> str:
+    """Why the run ended."""
+    rounds = stop["rounds"]
+    return f"{stop['reason']} after {rounds} round{'' if rounds == 1 else 's'}"
 
 
 def verdict(verified: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from rewrite.cli.report import Report, verdict
+from rewrite.cli.report import Report, stopped, verdict
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
@@ -82,9 +82,8 @@ def _ledger(report: Report) -> str:
 
 
 def _run(report: Report) -> str:
-    stop, seconds = report["stop"], report["seconds"]
-    rows: list[tuple[object, ...]] = [("stop", f"{stop['reason']} after {stop['rounds']} rounds")]
-    rows += [(f"seconds, {name}", f"{value:.3f}") for name, value in seconds.items()]
+    rows: list[tuple[object, ...]] = [("stop", stopped(report["stop"]))]
+    rows += [(f"seconds, {name}", f"{value:.3f}") for name, value in report["seconds"].items()]
     return _table("Run", ("", ""), rows)
 
 

@@ -46,6 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.cli import report as reports
 
     output = None if arguments.dry_run else _output(arguments)
+    json_file = None if arguments.json in (None, "-") else Path(arguments.json)
+    for place in (output, json_file, arguments.report, arguments.trace):
+        if place is not None:
+            _check_place(place, arguments.model)
     with working(f"rewriting {arguments.model.name}") as tell:
         result = _rewrite(arguments, output, tell)
     verification = None
@@ -60,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.report, page(report))
     if arguments.trace:
         write_text(arguments.trace, "".join(reports.trace(result)))
-    if arguments.json and arguments.json != "-":
-        write_text(Path(arguments.json), reports.to_json(report))
+    if json_file:
+        write_text(json_file, reports.to_json(report))
     if arguments.json == "-":
         sys.stdout.write(reports.to_json(report))
     else:
@@ -77,17 +81,26 @@ def _count(text: str) -> int:
 
 
 def _output(arguments: argparse.Namespace) -> Path:
-    """Where the model goes; never onto the input."""
+    """Where the model goes: beside the input, named after both."""
     model: Path = arguments.model
+    if arguments.output is not None:
+        given: Path = arguments.output
+        return given
+    if not model.name:
+        raise error("RW005", "cannot read: Is a directory", subject=str(model))
     target = Path(arguments.target)
     name = target.stem if target.suffix in (".yaml", ".yml") else target.name
-    output: Path = arguments.output or model.with_name(f"{model.stem}.{name}.onnx")
-    if output.exists() and model.exists() and output.samefile(model):
-        raise error("RW006", "the output is the input", subject=str(output))
-    if not output.parent.is_dir():
-        reason = "No such file or directory"
-        raise error("RW003", f"cannot write: {reason}", subject=str(output))
-    return output
+    return model.with_name(f"{model.stem}.{name}.onnx")
+
+
+def _check_place(place: Path, model: Path) -> None:
+    """What can be known before the work about a file to be written; never the input."""
+    if place.exists() and model.exists() and place.samefile(model):
+        raise error("RW006", "the output is the input", subject=str(place))
+    if place.is_dir():
+        raise error("RW003", "cannot write: Is a directory", subject=str(place))
+    if not place.parent.is_dir():
+        raise error("RW003", "cannot write: No such file or directory", subject=str(place))
 
 
 def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | None) -> Result:
