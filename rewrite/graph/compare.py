@@ -46,8 +46,8 @@ class _Comparer:
         yield from _mappings(f"{where}: metadata", _props(a), _props(b))
         yield from _messages(f"{where}: inputs", a.input, b.input)
         yield from _messages(f"{where}: outputs", a.output, b.output)
-        outputs = {info.name for info in a.output}  # what an output is, its own listing says
-        infos = [{i.name: i for i in g.value_info if i.name not in outputs} for g in (a, b)]
+        listed = {info.name for info in (*a.input, *a.output)}  # their own listing counts
+        infos = [{i.name: i for i in g.value_info if i.name not in listed} for g in (a, b)]
         yield from _mappings(f"{where}: value_info", *infos)
         annotations = [
             {

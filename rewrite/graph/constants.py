@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from rewrite.graph.tensors import SparseTensor
+
 _NUMBERS = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -28,6 +30,8 @@ def constant_of_node(node: ir.Node) -> ir.TensorProtocol | None:
             return ir.tensor(np.array(attribute.value, _NUMBERS[name]))
         if name == "value_string":
             return _strings([attribute.value], ())
+        if name == "sparse_value":
+            return SparseTensor(attribute.value)
         if name == "value_strings":
             return _strings(attribute.value, (len(attribute.value),))
     return None

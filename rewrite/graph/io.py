@@ -116,7 +116,7 @@ def _take(
     loaded = LoadedModel(
         read.model, facts, subject, facts.notes, loader.opened(), tuple(proto.training_info)
     )
-    if mended or data is None or loader.mapped:
+    if mended or data is None or loader.unusual:
         data, checkable = stubs.small_forms(loaded)
     else:
         checkable = data

@@ -46,7 +46,7 @@ class TensorLoader:
         self._given = given  # or the tensors themselves, by number
         self._report: Report = _ignore
         self._files: dict[str, MappedFile] = {}  # external files by location
-        self.mapped = False  # some tensor is not in the message
+        self.unusual = False  # some tensor is sparse, or not in the message
 
     def report_to(self, report: Report) -> None:
         """Where problems go."""
@@ -76,6 +76,7 @@ class TensorLoader:
 
     def sparse(self, proto: onnx.SparseTensorProto, where: str) -> SparseTensor | None:
         """One SparseTensorProto; the ONNX checker looks at its positions."""
+        self.unusual = True
         values = self.dense(proto.values, f"{where} (values)")
         if values is None or (values.size and self.dense(proto.indices, where) is None):
             return None
@@ -84,7 +85,7 @@ class TensorLoader:
     def _mapped(
         self, proto: onnx.TensorProto, dtype: ir.DataType, dims: tuple[int, ...], where: str
     ) -> ir.TensorProtocol | None:
-        self.mapped = True
+        self.unusual = True
         entries = {entry.key: entry.value for entry in proto.external_data}
         location = entries.get("location", "")
         if location == wire.INLINE and self._given:

@@ -38,15 +38,27 @@ def small_forms(loaded: LoadedModel) -> tuple[bytes, bytes]:
             stubs.append(proto)
 
     proto = message(loaded, write_small)
-    for_inference = proto.SerializeToString()
+    for_checker = for_inference = proto.SerializeToString()
+    if proto.graph.sparse_initializer:
+        for_inference = _dense(for_inference)
     if not stubs:
-        return for_inference, for_inference
+        return for_inference, for_checker
     for stub in stubs:
         rank = len(stub.dims)
         del stub.dims[:]
         stub.dims.extend([1] * rank)
         stub.raw_data = b"\0" * math.ceil(ir.DataType(stub.data_type).itemsize)
     return for_inference, proto.SerializeToString()
+
+
+def _dense(data: bytes) -> bytes:
+    """Sparse initializers as dense ones: shape inference takes their values for sparse tensors."""
+    proto = onnx.ModelProto.FromString(data)
+    for sparse in proto.graph.sparse_initializer:
+        values = sparse.values
+        proto.graph.initializer.add(name=values.name, data_type=values.data_type, dims=sparse.dims)
+    del proto.graph.sparse_initializer[:]
+    return bytes(proto.SerializeToString())
 
 
 def from_ir(model: ir.Model) -> tuple[onnx.ModelProto, Sequence[ir.TensorProtocol]]:
@@ -66,7 +78,8 @@ def _declared(model: ir.Model) -> Declared:
     found = Declared()
     for graph, _, _ in walk(model):
         results = (value for node in graph for value in node.outputs)
-        for value in (*graph.inputs, *graph.initializers.values(), *results):
+        weights = [v for v in graph.initializers.values() if v.doc_string or v.metadata_props]
+        for value in (*graph.inputs, *weights, *results):
             if value.type or value.shape or value.doc_string or value.metadata_props:
                 found.infos[value] = serde.serialize_value(value)
             names = value.meta.get(QUANTIZATION)
