@@ -119,6 +119,10 @@ class ExpressionBuilder(PatternBuilder):
     def make(self, c: list[Child]) -> ast.OpExpr:
         return self._make(ast.OpName(self.span(c[0], c[0]), "", self.word(c[0])), c, c[1:])
 
+    def make_again(self, c: list[Child]) -> ast.OpExpr:
+        """`@m(x)`: the prefix `@` marks an operator named by the value that it produced."""
+        return self._make(ast.OpName(self.span(c[0], c[1]), "@", self.word(c[1])), c, c[2:])
+
     def prefixed_make(self, c: list[Child]) -> ast.OpExpr:
         return self._make(self.operator_name(c[:3]), c, c[3:])
 

@@ -39,7 +39,7 @@ class PatternBuilder(BuilderBase):
         return ast.Alternatives(self.around(c), tuple(found))
 
     def operation(self, c: list[Child]) -> ast.Pattern:
-        if len(c) == 3 and isinstance(c[1], Token):
+        if len(c) == 3 and isinstance(c[1], Token) and not isinstance(c[0], Token):
             return self.infixed(str(c[1]), c[0], c[2])
         items = self._apply_prefixes(c)
         result: ast.Pattern = group(items, self.prefixed, self.infixed)

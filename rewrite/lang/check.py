@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.check_emission import EmissionChecker
-from rewrite.lang.check_expressions import ExpressionChecker
-from rewrite.lang.check_patterns import PatternChecker
+from rewrite.lang.check_expressions import ExpressionChecker, presence
+from rewrite.lang.check_patterns import PatternChecker, tops
 from rewrite.lang.check_structure import check_structure, check_unused, statement_names
 from rewrite.lang.expand import Expander
 from rewrite.lang.kinds import Info
@@ -49,12 +49,16 @@ def check_rules(
     ranges: Mapping[str, Range],
     errors: Collector,
 ) -> None:
-    """Check rules, each for the opset range of its pack, and the patterns that no rule may use."""
+    """Check rules, each for the opset range of its pack, and named patterns, used or not.
+
+    Whether a pattern leaves attributes open shows only in the rules that use it.
+    """
     operators = Operators(vocabulary)
     everywhere = (min(r[0] for r in ranges.values()), vocabulary.newest_opset) if ranges else None
     for definition in definitions:
         opsets = everywhere or (1, vocabulary.newest_opset)
-        PatternChecker(operators, opsets, errors).definition(definition)
+        checker = PatternChecker(operators, opsets, errors, closed=False)
+        checker.definition(definition)
     for rule in rules:
         _Rule(rule, operators, errors).check(ranges[rule.name])
 
@@ -81,9 +85,9 @@ class _Rule:
             patterns.statement(statement, self._carriers(statement, opsets))
         expressions = ExpressionChecker(scope, self.vocabulary, self.errors)
         self._guards(expressions)
-        self._steps(expressions)
+        facts = self._steps(expressions)
         if self.rule.emit:
-            EmissionChecker(self.rule, expressions, self.operators, opsets).run()
+            EmissionChecker(self.rule, expressions, self.operators, opsets, facts).run()
         check_structure(self.rule, scope, self.vocabulary, self.errors)
         check_unused(self.rule, scope, self.errors)
 
@@ -119,7 +123,7 @@ class _Rule:
     def _single_ranges(self, opsets: Range) -> list[Range | None]:
         """Of every emitted operator by itself: what is empty is reported where it stands."""
         made = [n for s in self.rule.emit for n in nodes(s) if isinstance(n, ast.OpExpr)]
-        return [usable(n, self.operators, opsets) for n in made]
+        return [usable(n, self.operators, opsets) for n in made if n.op.prefix != "@"]
 
     def _claim(self) -> None:
         claim = self.rule.claim
@@ -173,21 +177,26 @@ class _Rule:
             expressions.condition(guard, Facts().with_choices(way))
         expressions.inside_each = False
 
-    def _steps(self, expressions: ExpressionChecker) -> None:
-        scope = expressions.scope
+    def _steps(self, expressions: ExpressionChecker) -> Facts:
+        """Check `let` and `where`; what holds after them."""
+        scope, facts = expressions.scope, Facts()
         for step in self.rule.steps:
             if isinstance(step, ast.Let):
-                self._let(step, expressions)
+                self._let(step, expressions, facts)
                 continue
-            facts = Facts()
+            inner = facts
             if step.when is not None:
                 expressions.check_fact(step, step.when, facts)
-                facts = scope.assume(step.when, facts, True)
-            expressions.condition(step.condition, facts)
+                inner = scope.assume(step.when, facts, True)
+            expressions.condition(step.condition, inner)
+            told = presence(step.condition) if step.when is None else None
+            if told is not None:
+                facts = scope.assume(told[0], facts, told[1])
+        return facts
 
-    def _let(self, step: ast.Let, expressions: ExpressionChecker) -> None:
+    def _let(self, step: ast.Let, expressions: ExpressionChecker, facts: Facts) -> None:
         scope = expressions.scope
-        info: Info = expressions.infer(step.value, Facts())
+        info: Info = expressions.infer(step.value, facts)
         if info.absent == "branch":
             expressions.report_absent(step.value, info)
         taken = step.name in scope.bindings or step.name in expressions.lets
@@ -198,7 +207,7 @@ class _Rule:
         if step.name == "_":
             self.errors.add("RW222", "`let _` computes for nobody", step.span, "name it")
             return
-        expressions.lets[step.name] = info
+        expressions.lets[step.name] = (info, step.value)
 
     # --- attributes that are carried
 
@@ -210,9 +219,16 @@ class _Rule:
         found: list[OpSchema] = []
         for emitted in self.rule.emit:
             for node in nodes(emitted):
-                if isinstance(node, ast.OpExpr) and any(n in names for n in node.carry):
+                if not isinstance(node, ast.OpExpr):
+                    continue
+                if node.op.prefix == "@" and node.op.name in names:
+                    found += [v for top in tops(statement.pattern) for v in self._newest(top.op)]
+                elif any(n in names for n in node.carry):
                     found += self.operators.within(node.op, opsets)[-1:]
         return found
+
+    def _newest(self, op: ast.OpName) -> tuple[OpSchema, ...]:
+        return self.operators.all(op)[-1:]
 
 
 def _within(opset: int, bounds: Range) -> bool:

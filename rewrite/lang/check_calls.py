@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from rewrite.errors import Collector
 from rewrite.lang import ast
-from rewrite.lang.kinds import ACCEPTED, ANY, WORDS, Info, counts, positional, usage
+from rewrite.lang.kinds import ANY, TAKEN, WORDS, Info, counts, positional, usage
 from rewrite.lang.scope import Facts, Scope
 from rewrite.lang.vocabulary import FunctionSignature, Kind, Parameter, Vocabulary
 from rewrite.lang.words import suggestion
@@ -26,10 +26,11 @@ class CallChecker:
     scope: Scope
     vocabulary: Vocabulary
     errors: Collector
-    lets: dict[str, Info] = field(default_factory=dict)
+    lets: dict[str, tuple[Info, ast.Expr]] = field(default_factory=dict)
     local: dict[str, Info] = field(default_factory=dict)
     emitting: bool = False
     inside_each: bool = False
+    depth: int = 0  # of `let`s looked at again
 
     def infer(self, expr: ast.Expr, facts: Facts) -> Info:
         """What the expression is. The expression checker fills this in."""
@@ -88,14 +89,15 @@ class CallChecker:
                 self.errors.add("RW263", message, expr.span, usage(signature))
 
     def argument(self, parameter: Parameter, expr: ast.Expr, facts: Facts) -> None:
-        if parameter.optional and self.infer(expr, facts).absent in ("optional", "none"):
+        takes_absent = parameter.optional or parameter.nullable
+        if takes_absent and self.infer(expr, facts).absent in ("optional", "none"):
             return
         self.demand(parameter.kind, expr, facts, f"`{parameter.name}`")
 
     def demand(self, kind: Kind, expr: ast.Expr, facts: Facts, what: str) -> None:
         """Report an expression that cannot be of this kind."""
         info = self.present(expr, facts)
-        if info.kind in ACCEPTED[kind]:
+        if info.kind in TAKEN[kind]:
             return
         if info.kind == "value":
             self.not_constant(expr)

@@ -12,6 +12,7 @@ from rewrite.errors import Label
 from rewrite.lang import ast
 from rewrite.lang.check_expressions import ExpressionChecker
 from rewrite.lang.check_patterns import (
+    DTYPE_ATTRIBUTES,
     known_versions,
     literal_fits,
     literal_words,
@@ -47,6 +48,7 @@ class EmissionChecker:
     expressions: ExpressionChecker
     operators: Operators
     opsets: Range
+    facts: Facts
 
     def __post_init__(self) -> None:
         self.errors = self.expressions.errors
@@ -59,7 +61,7 @@ class EmissionChecker:
         maker = _Maker(self)
         for statement in self.rule.emit:
             self._roots_used_too_early(statement)
-            info = maker.infer(statement.value, Facts())
+            info = maker.infer(statement.value, self.facts)
             self._targets(statement)
             self._value(statement, info)
             self._outputs(statement)
@@ -148,6 +150,9 @@ class _Maker(ExpressionChecker):
     def make(self, expr: ast.OpExpr, facts: Facts) -> Info:
         for operand in expr.operands:
             self._operand(operand, facts)
+        if expr.op.prefix == "@":
+            self._again(expr, facts)
+            return VALUE
         operators, opsets = self.checker.operators, self.checker.opsets
         versions = known_versions(expr.op, operators, opsets, self.errors)
         if versions:
@@ -159,6 +164,30 @@ class _Maker(ExpressionChecker):
             for attribute in expr.attributes:
                 self.infer(attribute.value, facts)
         return VALUE
+
+    def _again(self, expr: ast.OpExpr, facts: Facts) -> None:
+        """`@m(x)`: the operator that produced `m`, whichever of its alternatives was taken."""
+        name = expr.op.name
+        self.scope.used.add(name)
+        statement = self.checker.statements.get(name)
+        pattern = statement.pattern if isinstance(statement, ast.MatchStatement) else None
+        sources = tops(pattern) if pattern is not None else []
+        one_of_chain = isinstance(pattern, ast.Chain) and pattern.most == 1
+        if not sources and not one_of_chain:
+            message = f"`@{name}` repeats an operator, but `{name}` is no matched operator"
+            hint = (
+                "name it in a match statement: `m = Relu(x) | Sigmoid(x)`, `m = chain(x, c, 1..1)`"
+            )
+            self.errors.add("RW211", message, expr.op.span, hint)
+        for source in sources:
+            versions = self.checker.operators.within(source.op, self.checker.opsets)
+            if versions:
+                alike = replace(expr, op=replace(source.op, span=expr.op.span))
+                self._attributes(alike, versions, facts)
+                self._fitting(alike, versions)
+        if not sources:
+            for attribute in expr.attributes:
+                self.infer(attribute.value, facts)
 
     def _operand(self, operand: ast.Expr, facts: Facts) -> None:
         info = self.infer(operand, facts)
@@ -203,6 +232,8 @@ class _Maker(ExpressionChecker):
             return  # an element type stands for its number in ONNX, as in `to: f16`
         if info.kind == "value":
             self.not_constant(value)
+        elif info.kind == "dtype" and attribute.name in DTYPE_ATTRIBUTES:
+            return
         elif wrong and info.absent != "none":
             message = f"the attribute `{attribute.name}` is {literal_words(kind)}"
             self.errors.add("RW207", message, attribute.span)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rewrite.errors import Collector
 from rewrite.lang import ast
 from rewrite.lang.check_calls import CallChecker
 from rewrite.lang.kinds import (
@@ -80,13 +81,27 @@ class ExpressionChecker(CallChecker):
             return self.local[name]
         if name in self.lets:
             self.scope.used.add(name)
-            return self.lets[name]
+            return self.let(name, facts)
         if name in self.scope.bindings:
             return self.bound(name, facts)
         if name in DTYPES:
             return Info("dtype")
         self.report_name(expr)
         return ANY
+
+    def let(self, name: str, facts: Facts) -> Info:
+        """What a `let` is; one that may be absent is looked at again under the facts here."""
+        info, expr = self.lets[name]
+        if info.absent is None or self.depth > 2:
+            return info
+        if name in facts.present:
+            return replace(info, absent=None)
+        heard, self.errors = self.errors, Collector()
+        self.depth += 1
+        info = self.infer(expr, facts)
+        self.depth -= 1
+        self.errors = heard
+        return info
 
     def bound(self, name: str, facts: Facts) -> Info:
         self.scope.used.add(name)
@@ -192,6 +207,10 @@ class ExpressionChecker(CallChecker):
         if operator == "??":
             left, right = self.infer(expr.left, facts), self.infer(expr.right, facts)
             return replace(join(left, right), absent=right.absent)
+        if operator in ("==", "!=") and (_is_none(expr.left) or _is_none(expr.right)):
+            self.infer(expr.left, facts)
+            self.infer(expr.right, facts)
+            return BOOL
         left, right = self.present(expr.left, facts), self.present(expr.right, facts)
         if operator in ("in", "not in"):
             if right.kind not in ACCEPTED["list"]:
@@ -268,7 +287,7 @@ class ExpressionChecker(CallChecker):
         self.scope.used.add(name)
         if name in self.scope.branches:
             return
-        info = self.lets.get(name)
+        info = self.let(name, facts) if name in self.lets else None
         if info is None and name in self.scope.bindings:
             info = self.bound(name, facts)
         if info is None:
@@ -307,6 +326,22 @@ _METHODS: Mapping[type[ast.Expr], str] = {
     ast.Unary: "unary", ast.Binary: "binary", ast.Case: "case", ast.ForAll: "for_all",
     ast.OpExpr: "make",
 }  # fmt: skip
+
+
+def presence(condition: ast.Expr) -> tuple[str, bool] | None:
+    """`x != none` and `x == none`: the name, and whether the condition says that it is present."""
+    if not isinstance(condition, ast.Binary) or condition.operator not in ("==", "!="):
+        return None
+    name, other = condition.left, condition.right
+    if _is_none(name):
+        name, other = other, name
+    if not isinstance(name, ast.Name) or not _is_none(other):
+        return None
+    return name.name, condition.operator == "!="
+
+
+def _is_none(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.Constant) and expr.value is None
 
 
 def _known(name: str, facts: Facts) -> bool:

@@ -30,6 +30,8 @@ KINDS: Mapping[AttributeKind, Kind] = {
     "int": "number", "float": "number", "string": "string", "tensor": "tensor",
     "ints": "list", "floats": "list", "strings": "list",
 }  # fmt: skip
+# Attributes that hold a value of TensorProto.DataType; expressions see an element type.
+DTYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype", "stash_type"))
 # How the attribute kinds are called in messages, and the Python types of their literals.
 LITERALS: Mapping[AttributeKind, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),
@@ -126,7 +128,7 @@ class PatternChecker:
         versions: tuple[OpSchema, ...],
         carriers: Sequence[OpSchema],
     ) -> None:
-        known = attributes(versions)
+        known, ever = attributes(versions), attributes(self.operators.all(pattern.op))
         seen: dict[str, ast.AttributePattern] = {}
         for attribute in pattern.attributes:
             if attribute.name in seen:
@@ -135,7 +137,7 @@ class PatternChecker:
                 self.errors.add("RW208", message, attribute.span, None, note)
                 continue
             seen[attribute.name] = attribute
-            schema = known.get(attribute.name)
+            schema = ever.get(attribute.name)
             if schema is None:
                 report_attribute(pattern.op, attribute.name, attribute.span, versions, self.errors)
             else:
@@ -157,6 +159,8 @@ class PatternChecker:
         if binding is None or binding.sort != "attribute":
             return
         kind = KINDS.get(schema.kind, "any")
+        if schema.name in DTYPE_ATTRIBUTES:
+            kind = "any"
         binding.kind = kind if binding.kind in ("any", kind) else "any"
         if not schema.required and schema.default is None:
             binding.optional = True

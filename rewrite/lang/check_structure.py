@@ -138,7 +138,11 @@ def _same(pattern: ast.Pattern, expr: ast.Expr, root: str, vocabulary: Vocabular
     infix = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
     if isinstance(expr, ast.Binary) and infix.get(pattern.op.name) == expr.operator:
         return _same_operands(pattern, (expr.left, expr.right), root, vocabulary)
-    if not isinstance(expr, ast.OpExpr) or expr.op != pattern.op:
+    if not isinstance(expr, ast.OpExpr):
+        return False
+    if expr.op.prefix == "@" and expr.op.name == root and not expr.attributes:
+        return _same_operands(pattern, expr.operands, root, vocabulary)
+    if expr.op != pattern.op:
         return False
     return _same_operands(pattern, expr.operands, root, vocabulary) and (
         root in expr.carry or _same_attributes(pattern, expr)

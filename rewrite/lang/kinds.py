@@ -27,6 +27,8 @@ ACCEPTED: Mapping[Kind, frozenset[Kind]] = {
         ("tensor", "number", "bool", "string", "list", "dtype", "dim", "value", "any")
     ),
 }
+# A number is taken for a list of one where a function wants a list.
+TAKEN: Mapping[Kind, frozenset[Kind]] = {**ACCEPTED, "list": ACCEPTED["list"] | {"number", "dim"}}
 WORDS: Mapping[Kind, str] = {
     "tensor": "a constant", "number": "a number", "bool": "a condition", "string": "a string",
     "list": "a list", "dtype": "an element type", "dim": "a size", "value": "a value",

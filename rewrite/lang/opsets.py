@@ -24,7 +24,7 @@ def narrowed(rule: ast.Rule, operators: Operators, pack_range: Range) -> Range |
         for node in nodes(statement):
             if opsets is None:
                 return None
-            if isinstance(node, ast.OpExpr):
+            if isinstance(node, ast.OpExpr) and node.op.prefix != "@":
                 opsets = usable(node, operators, opsets)
     return opsets
 

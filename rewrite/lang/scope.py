@@ -40,11 +40,17 @@ class Binding:
 
 @dataclass
 class Branch:
-    """A named alternative. `way`: the choices it stands for; None where several have the name."""
+    """A named alternative: some branches of one choice, which lies within the branches `outer`.
+
+    `choice` is None where a named pattern with this alternative is used twice: then the name says
+    that one of the two took it, which tells nothing about either.
+    """
 
     name: str
     span: Span
-    way: Way | None
+    choice: int | None
+    taken: frozenset[int]
+    outer: Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +123,30 @@ class Scope:
 
     def assume(self, name: str, facts: Facts, holds: bool) -> Facts:
         """The facts where the alternative was taken or the name is present, or where not."""
-        way = self._way(name)
+        branch = self._branch(name)
         if holds:
-            with_name = Facts(facts.possible, facts.present | {name})
-            return with_name.with_choices(way) if way is not None else with_name
-        if way is None or len(way) != 1:
+            facts = Facts(facts.possible, facts.present | {name})
+        if branch is None or branch.choice is None or (not holds and branch.outer):
             return facts
-        ((choice, branch),) = way
-        left = self._left(facts.possible, choice) - {branch}
-        return Facts(dict(facts.possible) | {choice: left}, facts.present)
+        left = self._left(facts.possible, branch.choice)
+        left = left & branch.taken if holds else left - branch.taken
+        possible = dict(facts.possible) | {branch.choice: left}
+        return Facts(possible, facts.present).with_choices(branch.outer if holds else ())
 
     def impossible(self, facts: Facts) -> bool:
         """Whether no branch of some alternative is left."""
         return any(not left for left in facts.possible.values())
 
-    def _way(self, name: str) -> Way | None:
+    def _branch(self, name: str) -> Branch | None:
+        """The alternative of that name; an operand that may be absent is one of two branches."""
         if name in self.branches:
-            return self.branches[name].way
+            return self.branches[name]
         binding = self.bindings.get(name)
-        if binding is None or len(binding.ways) != 1:
+        if binding is None or len(binding.ways) != 1 or not binding.ways[0]:
             return None
-        return binding.ways[0]
+        way = binding.ways[0]
+        choice, taken = max(way)  # the innermost: choices are numbered from outside in
+        return Branch(name, binding.span, choice, frozenset((taken,)), way - {(choice, taken)})
 
 
 class ScopeBuilder:
@@ -212,20 +221,23 @@ class ScopeBuilder:
         for i, branch in enumerate(pattern.branches):
             inner = way | {(choice, i)}
             if branch.name is not None:
-                self._name_branch(branch.name, branch.span, inner)
+                self._name_branch(branch.name, branch.span, choice, i, way)
             self._pattern(branch.pattern, inner)
             if branch.guard is not None:
                 self.scope.guards.append((branch.guard, inner, self.inside))
 
-    def _name_branch(self, name: str, span: Span, way: Way) -> None:
+    def _name_branch(self, name: str, span: Span, choice: int, i: int, way: Way) -> None:
         other = self.scope.branches.get(name)
         if other is None:
-            self.scope.branches[name] = Branch(name, span, way)
+            self.scope.branches[name] = Branch(name, span, choice, frozenset((i,)), way)
+        elif other.choice == choice:
+            other.taken |= {i}
         elif other.span == span:  # the same named pattern, used twice
-            other.way = None
+            other.choice = None
         else:
             note = (Label(other.span, "the first one"),)
-            self.errors.add("RW229", f"two alternatives are named `{name}`", span, None, note)
+            message = f"alternatives of two choices are named `{name}`"
+            self.errors.add("RW229", message, span, "choose another name", note)
 
     def _bind(
         self,

@@ -23,7 +23,8 @@ GROUPS: tuple[tuple[frozenset[str], str, frozenset[str]], ...] = (
     (
         frozenset(("LOWER", "NUMBER", "STRING", "LPAR", "CASE", "MINUS")),
         "an expression",
-        NAMES | {"NUMBER", "STRING", "LPAR", "CASE", "MINUS", "NOT", "NONE", "LSQB", "FORALL"},
+        NAMES
+        | {"NUMBER", "STRING", "LPAR", "CASE", "MINUS", "NOT", "NONE", "LSQB", "FORALL", "AT"},
     ),
     (
         frozenset(("LOWER", "NUMBER", "LPAR", "ORDERED")),

@@ -26,12 +26,16 @@ PHASES: tuple[str, ...] = ("clean", "fold", "fuse", "quantize", "lower", "group"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. A variadic one takes any number of arguments; those behind it need a name."""
+    """One parameter. A variadic one takes any number of arguments; those behind it need a name.
+
+    `optional`: it may be left out. `nullable`: it takes an operand that may be absent.
+    """
 
     name: str
     kind: Kind
     optional: bool = False
     variadic: bool = False
+    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
