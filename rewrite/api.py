@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,15 +26,14 @@ from rewrite.engine.report import kernels, nodes, unsupported, write_ledger
 from rewrite.errors import error
 from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
-from rewrite.lang.pack import RulePack, fingerprint, load_packs
-from rewrite.match import matcher as matching
+from rewrite.match.cache import open_packs
+from rewrite.match.matcher import Matcher
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.load import load_target
 from rewrite.target.target import Target
 
 if TYPE_CHECKING:
     import onnx
-    import onnx_ir
 
 __all__ = ["Result", "apply"]
 
@@ -64,7 +63,7 @@ class Result:
 
 
 def apply(
-    model: PathLike | onnx.ModelProto | onnx_ir.Model,
+    model: io.Source,
     target: PathLike = "generic",
     rules: Sequence[PathLike] = (),
     max_class: str | None = None,
@@ -86,7 +85,7 @@ def apply(
             chosen = load_target(str(target), vocabulary())
             matcher = matcher_for(chosen, rules, limit)
             loaded = io.load(model)
-        before = nodes(loaded.model), kernels(loaded.model)
+        before = nodes(loaded.facts), kernels(loaded.facts)
         journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
         ledger = Ledger.of(journal)
         write_ledger(loaded.model, ledger)
@@ -106,9 +105,9 @@ def _stats(
     return {
         "target": target.name,
         "nodes_before": before[0],
-        "nodes_after": nodes(loaded.model),
+        "nodes_after": nodes(loaded.facts),
         "kernels_before": before[1],
-        "kernels_after": kernels(loaded.model),
+        "kernels_after": kernels(loaded.facts),
         "fired": journal.fired(),
         "groups": [
             {"name": g.name, "rule": g.rule, "nodes": list(g.nodes)} for g in journal.groups
@@ -122,38 +121,21 @@ def _stats(
 
 # --- packs -------------------------------------------------------------------------------------
 
-_MATCHERS: dict[tuple[object, ...], matching.Matcher] = {}
-_MOST_MATCHERS = 16
 
-
-def matcher_for(
-    target: Target, rules: Sequence[PathLike] = (), limit: str = "approx"
-) -> matching.Matcher:
-    """The matcher of a target's packs and `rules`, kept while no text of theirs changes."""
+def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "approx") -> Matcher:
+    """The matcher of a target's packs and of `rules`; no rule that promises less than `limit`."""
     packs: list[str | Path] = [*target.packs, *(_pack(rule) for rule in rules)]
-    search = (resources.folder("rules"),)
-    digest = fingerprint(packs, vocabulary(), search)
-    key = (target.name, target.file, digest, limit)
-    found = _MATCHERS.get(key)
-    if found is None:
-        pack = load_packs(packs, vocabulary(), search)
-        found = matching.build(_within(pack, limit), target)
-        while len(_MATCHERS) >= _MOST_MATCHERS:
-            _MATCHERS.pop(next(iter(_MATCHERS)))
-        _MATCHERS[key] = found
-    return found
+    matcher = open_packs(packs, (resources.folder("rules"),), target).matcher
+    if limit == CLASSES[-1]:
+        return matcher
+    kept = [entry for entry in matcher.entries if Bound.of(entry.rule.claim).within(limit)]
+    return Matcher(kept, target)
 
 
 def _pack(rule: PathLike) -> str | Path:
     """The name of a shipped pack stays a name, everything else is a folder."""
     text = os.fspath(rule)
     return text if text in resources.shipped("rules") else Path(text)
-
-
-def _within(pack: RulePack, limit: str) -> RulePack:
-    """The pack without rules that promise less than `limit`."""
-    kept = tuple(rule for rule in pack.rules if Bound.of(rule.claim).within(limit))
-    return pack if len(kept) == len(pack.rules) else replace(pack, rules=kept)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 import onnx
 
 from rewrite.graph import io
-from rewrite.graph.facts import graphs
 from rewrite.match import interpreter
 from rewrite.match.rule import CompiledRule, Match, Mismatch
 from rewrite.target.target import Target
@@ -18,7 +17,7 @@ def why_not(model: onnx.ModelProto, rule: CompiledRule, target: Target) -> str:
     """The reason at the anchor where most of the pattern was found."""
     loaded = io.load(model)
     best: Mismatch | None = None
-    for graph in graphs(loaded.model):
+    for graph in loaded.facts.graphs():
         for node in graph:
             found = interpreter.match(rule, node, loaded.facts, target)
             if isinstance(found, Match):

@@ -17,7 +17,7 @@ from rewrite.engine.determinism import is_deterministic
 from rewrite.engine.journal import Log
 from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
-from rewrite.graph.facts import Facts, graphs
+from rewrite.graph.facts import Facts
 
 _SMALL = 1 << 12  # bytes: always compared
 _LARGE = 16 << 20  # bytes: never compared
@@ -41,7 +41,7 @@ class Tidier:
         """Tidy once; the values that have gained or lost users."""
         self.log.clean("dead", len(remove_dead(self.facts)))
         touched: list[ir.Value] = []
-        for graph in graphs(self.facts.model):
+        for graph in self.facts.graphs():
             touched += self._merge_constants(graph)
             touched += self._merge_nodes(graph)
         return touched

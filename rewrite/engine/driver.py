@@ -12,7 +12,6 @@ model gives the same bytes.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Sequence
 
@@ -26,10 +25,9 @@ from rewrite.engine.journal import Applied, Journal, Log, Reason, Refused, Stop
 from rewrite.engine.ledger import Bound
 from rewrite.engine.limits import Limits, Options, Progress
 from rewrite.engine.loops import LoopWatch
-from rewrite.engine.others import next_match
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.worklist import Worklist, affected
-from rewrite.graph.facts import graphs
+from rewrite.graph import collector
 from rewrite.graph.model import LoadedModel
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.matcher import Matcher
@@ -50,14 +48,9 @@ def run(
 ) -> Journal:
     """Rewrite the model. The cyclic garbage collector is off meanwhile: onnx-ir's graphs are cyclic
     and large, and nothing here becomes garbage until the end."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with collector.paused():
         work = _Run(loaded, matcher, target, limits or Limits(), options or Options(), progress)
         return work.run()
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class _Phase:
@@ -69,10 +62,9 @@ class _Phase:
         self.rules = rules
         self.radius = max((rule.radius for rule in rules), default=0)
         self.work = Worklist(frozenset(a for rule in rules for a in rule.anchors))
-        # Rules with several roots may find siblings through values that they share; what such a
-        # match depends on is not only downstream of a change.
-        several = [rule for rule in rules if len(rule.roots) > 1]
-        self.sideways = frozenset(a for rule in several for a in rule.anchors)
+        # Rules that go from a value to its other users: what such a match depends on does not
+        # lie downstream of the anchor alone.
+        self.sideways = frozenset(a for rule in rules if rule.sideways for a in rule.anchors)
 
 
 class _Run:
@@ -92,7 +84,6 @@ class _Run:
         self.options = options
         self.progress = progress
         self.log = Log()
-        self.watch = LoopWatch()
         self.applier = Applier(self.facts)
         self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
@@ -101,7 +92,8 @@ class _Run:
         self.stop: Reason | None = None
         self.swept = False
         self.applications = self.visits = self.rounds = 0
-        self.nodes = sum(len(graph) for graph in graphs(self.model))
+        self.nodes = sum(len(graph) for graph in self.facts.graphs())
+        self.watch = LoopWatch(self.nodes + 64)
         self.most_nodes = limits.most_nodes(self.nodes)
         self.most_applications = limits.most_applications(self.nodes)
         self.folder = Folder(self.facts, self.log, limits, options)
@@ -136,7 +128,7 @@ class _Run:
         return self.log.close(Stop(reason, self.rounds, self.applications), self.seconds)
 
     def _seed(self) -> None:
-        for graph in graphs(self.model):
+        for graph in self.facts.graphs():
             for phase in self.phases:
                 phase.work.seed(graph)
             self.folder.seed(graph)
@@ -148,7 +140,7 @@ class _Run:
         self.swept = True
         for phase in self.phases:
             if phase.sideways:
-                for graph in graphs(self.model):
+                for graph in self.facts.graphs():
                     phase.work.seed(n for n in graph if (n.domain, n.op_type) in phase.sideways)
         return any(phase.work for phase in self.phases)
 
@@ -178,7 +170,7 @@ class _Run:
         while self.stop is None and (node := work.pop()) is not None:
             found = match(phase.name, node, facts)
             while found is not None and not self._attempt(phase, node, found):
-                found = next_match(self.matcher, phase.name, node, facts, found.rule)
+                found = match(phase.name, node, facts, found.rule)
             self.visits += 1
             if self.visits % _CLOCK_EVERY == 0:
                 self._look_at_clock(phase)
@@ -206,7 +198,7 @@ class _Run:
         def approve(new: Sequence[ir.Node]) -> None:
             cycle = self.watch.check(rule.name, inside, anchor, new)
             if cycle is not None:
-                self.log.cycles.append(cycle)
+                self.log.cycle(cycle)
                 raise RefusedError("the rules undo each other: " + " -> ".join(cycle.rules))
 
         try:

@@ -25,8 +25,8 @@ from rewrite.graph.facts import Facts
 from rewrite.lang import ast
 from rewrite.match.expr import compile_expr
 from rewrite.match.operators import binary, negative
-from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value, weak
 from rewrite.match.targets import DOMAINS
+from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value, weak
 from rewrite.ops import schemas
 from rewrite.ops.dtypes import from_type_string
 from rewrite.schema import OperandSchema, OpSchema
@@ -68,11 +68,9 @@ class Builder:
                 assert statement.value is not None
                 made = {statement.names[0]: statement.value(self)}
             self.results.update(made)
-            if any(name not in names for name in made):  # temporaries; roots keep their old value
-                names = {**made, **names}
-                self.env = Env(
-                    names, self.facts, self.env.target, self.env.branches, self.env.nodes
-                )
+            for name, value in made.items():
+                if name not in names:  # a temporary; roots keep their old value in expressions
+                    self.env = self.env.bound(name, value)
 
     def schema(self, domain: str, name: str) -> OpSchema:
         """The version of an operator that the graph at hand can have."""

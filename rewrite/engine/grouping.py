@@ -9,8 +9,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from rewrite.engine.journal import Grouped, Log, Refused
-from rewrite.engine.others import next_match
-from rewrite.graph.facts import Facts, graphs
+from rewrite.graph.facts import Facts
 from rewrite.graph.outline import Outlined, outline
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.matcher import Matcher
@@ -34,7 +33,7 @@ class Grouper:
         if not rules or not self.target.groups:
             return
         anchors = frozenset(a for rule in rules for a in rule.anchors)
-        for graph in graphs(self.facts.model):
+        for graph in self.facts.graphs():
             for node in list(graph)[::-1]:
                 if node.graph is graph and (node.domain, node.op_type) in anchors:
                     self._visit(graph, node)
@@ -48,7 +47,7 @@ class Grouper:
                 return
             name = match.rule.name
             self.log.refuse(Refused(name, GROUP, str(graph.name or ""), anchor, made))
-            match = next_match(self.matcher, GROUP, node, self.facts, match.rule)
+            match = self.matcher.match(GROUP, node, self.facts, match.rule)
 
     def _outline(self, graph: ir.Graph, match: Match) -> Outlined | str:
         rule = match.rule
@@ -56,7 +55,9 @@ class Grouper:
         assert group is not None  # rules of this phase have no `emit`; the pack's check says so
         root = match.env[group.value]
         assert isinstance(root, ir.Value)
-        operators = tuple(node.op_type for node in match.nodes)
+        place = self.facts.order.label
+        ordered = sorted(match.nodes, key=lambda node: place(graph, node))
+        operators = tuple(node.op_type for node in ordered)
         made = outline(
             self.facts, graph, match.nodes, (root,), self.target.domain, group.name, rule.name
         )

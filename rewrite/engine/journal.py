@@ -118,6 +118,11 @@ class Log:
     def refuse(self, record: Refused) -> None:
         self._refused[record] = None
 
+    def cycle(self, cycle: Cycle) -> None:
+        """The same rules at other nodes are the same cycle."""
+        if all(known.rules != cycle.rules for known in self.cycles):
+            self.cycles.append(cycle)
+
     def clean(self, kind: str, count: int) -> None:
         if count:
             self._cleaned[kind] = self._cleaned.get(kind, 0) + count

@@ -2,9 +2,10 @@
 
 In: each application. Out: a `Cycle` where one must be cut.
 
-Only applications that do not shrink the graph are watched: every loop contains one. Two signs:
+Only applications that do not shrink the graph are watched: every loop contains one. Signs:
   - the same rule puts the same nodes in the place of the same root a third time (A -> B -> A);
-  - a node descends from another through more than `_DEEPEST` such applications (A -> A with more).
+  - one node has `_GROWN` descendants by applications that grow the graph (A -> A with more);
+  - a node descends from another through more applications than the model had nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import onnx_ir as ir
 from rewrite.engine.journal import Cycle
 
 _REPEATS = 2
-_DEEPEST = 64
+_GROWN = 256
 _SMALL = 64  # elements of a constant that are part of a key; larger ones count by name
 
 
@@ -30,10 +31,12 @@ class _Descent:
     root: str
     parent: _Descent | None
     depth: int
+    family: list[int]  # one number: growing applications among all that descend from one node
 
 
 @dataclass(slots=True)
 class LoopWatch:
+    deepest: int  # nodes of the model
     _seen: dict[tuple[object, ...], int] = field(default_factory=dict)
     _descent: dict[ir.Node, _Descent] = field(default_factory=dict)
 
@@ -48,14 +51,16 @@ class LoopWatch:
         if len(new) < len(matched):
             return None
         parent = self._parent(matched)
-        descent = _Descent(rule, anchor, parent, 1 if parent is None else parent.depth + 1)
-        if descent.depth > _DEEPEST:
+        depth, family = (0, [0]) if parent is None else (parent.depth, parent.family)
+        descent = _Descent(rule, anchor, parent, depth + 1, family)
+        if descent.depth > self.deepest or family[0] > _GROWN:
             return _cycle(descent)
         key = (rule, anchor, _structure(new))
         count = self._seen.get(key, 0)
         if count >= _REPEATS:
             return _cycle(descent)
         self._seen[key] = count + 1
+        family[0] += len(new) > len(matched)
         for node in new:
             self._descent[node] = descent
         return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from rewrite.engine.ledger import Ledger
-from rewrite.graph.facts import graphs, walk
+from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
 from rewrite.schema import UNKNOWN, Type
 from rewrite.target import support
@@ -19,28 +19,29 @@ from rewrite.target.target import Target
 LEDGER = "rewrite.ledger"  # the model's metadata entry
 
 
-def nodes(model: ir.Model) -> int:
+def nodes(facts: Facts) -> int:
     """Nodes of the graph, its subgraphs and all function bodies."""
-    return sum(len(graph) for graph in graphs(model))
+    return sum(len(graph) for graph in facts.graphs())
 
 
-def kernels(model: ir.Model) -> int:
+def kernels(facts: Facts) -> int:
     """Nodes that run: a function call counts as one, constants do not count."""
-    return sum(1 for _, node in _running(model) if node.op_type != "Constant")
+    return sum(1 for node in _running(facts) if node.op_type != "Constant")
 
 
-def _running(model: ir.Model) -> Iterator[tuple[ir.Graph, ir.Node]]:
+def _running(facts: Facts) -> Iterator[ir.Node]:
     """Nodes of the graph and its subgraphs, not of function bodies."""
-    for graph, root, _ in walk(model):
-        if root is model.graph:
-            yield from ((graph, node) for node in graph)
+    main = facts.model.graph
+    for graph in facts.graphs():
+        if graph is main or facts.root(graph) is main:
+            yield from graph
 
 
 def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
     """Nodes that the target has no kernel for, with the reason."""
     found = []
     functions = loaded.model.functions
-    for _, node in _running(loaded.model):
+    for node in _running(loaded.facts):
         if node.op_type == "Constant" or node.op_identifier() in functions:
             continue
         reason = _reason(loaded, target, node)

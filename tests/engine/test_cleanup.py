@@ -1,0 +1,105 @@
+"""Dead code, equal constants, common subexpressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def test_dead_nodes_and_initializers_go(rewriter):
+    text = (
+        "g (float[2] a) => (float[2] y) <float[2] w = {1, 2}> "
+        "{ b = Mul(a, w) c = Neg(b) y = Relu(a) }"
+    )
+    found = rewriter("", text, tidy=True)
+    assert found.ops == ["Relu"]
+    assert not found.model.graph.initializer
+
+
+def test_equal_nodes_are_merged(rewriter, outputs):
+    text = (
+        "g (float[2] a) => (float[2] y) "
+        "{ b = Sigmoid(a) c = Sigmoid(a) d = Neg(b) e = Neg(c) y = Add(d, e) }"
+    )
+    found = rewriter("", text, tidy=True)
+    assert found.ops == ["Sigmoid", "Neg", "Add"]
+    x = np.float32([0.5, -1])
+    np.testing.assert_allclose(outputs(found.model, a=x)[0], -2 / (1 + np.exp(-x)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("LeakyRelu<alpha=0.0>(a)", "LeakyRelu<alpha=-0.0>(a)"),
+        ("Sum(a, a)", "Sum(a)"),
+        ("Softmax<axis=0>(a)", "Softmax<axis=1>(a)"),
+        ("RandomNormalLike(a)", "RandomNormalLike(a)"),
+    ],
+)
+def test_nodes_that_differ_are_kept(rewriter, first, second):
+    text = f"g (float[2,2] a) => (float[2,2] y) {{ b = {first} c = {second} y = Add(b, c) }}"
+    assert len(rewriter("", text, tidy=True).ops) == 3
+
+
+def test_both_outputs_keep_their_names(rewriter, outputs):
+    text = "g (float[2] a) => (float[2] y, float[2] z) { y = Relu(a) z = Relu(a) }"
+    found = rewriter("", text, tidy=True)
+    assert [o.name for o in found.model.graph.output] == ["y", "z"]
+    y, z = outputs(found.model, a=np.float32([-1, 2]))
+    np.testing.assert_array_equal(y, z)
+
+
+def test_the_name_of_an_output_survives_a_merge(rewriter, outputs):
+    text = "g (float[2] a) => (float[2] y, float[2] w) { b = Relu(a) w = Neg(b) y = Relu(a) }"
+    found = rewriter("", text, tidy=True)
+    assert sorted(found.ops) == ["Neg", "Relu"]
+    y, w = outputs(found.model, a=np.float32([-1, 2]))
+    np.testing.assert_array_equal(y, [0, 2])
+    np.testing.assert_array_equal(w, [0, -2])
+
+
+def test_equal_constants_are_merged_by_content_and_type(rewriter):
+    text = (
+        "g (float[2] a) => (float[2] y) "
+        "<float[2] p = {1, 2}, float[2] q = {1, 2}, float[2] m = {1, 3}, float[2] n = {0, 0}> "
+        "{ b = Mul(a, p) c = Mul(b, q) d = Mul(c, m) y = Add(d, n) }"
+    )
+    found = rewriter("", text, tidy=True)
+    assert len(found.model.graph.initializer) == 3
+    node = found.model.graph.node
+    assert node[0].input[1] == node[1].input[1]
+
+
+def test_zero_and_minus_zero_are_two_constants(rewriter):
+    text = (
+        "g (float[1] a) => (float[1] y) <float[1] p = {0.0}, float[1] q = {-0.0}> "
+        "{ b = Div(a, p) c = Div(a, q) y = Add(b, c) }"
+    )
+    assert len(rewriter("", text, tidy=True).ops) == 3
+
+
+def test_dequantize_linear_stays_one_per_consumer(rewriter):
+    text = (
+        "g (uint8[2] a) => (float[2] y, float[2] z) <float s = {0.5}, uint8 p = {3}> "
+        "{ b = DequantizeLinear(a, s, p) c = DequantizeLinear(a, s, p) y = Relu(b) z = Neg(c) }"
+    )
+    assert rewriter("", text, tidy=True).ops.count("DequantizeLinear") == 2
+
+
+def test_what_a_subgraph_uses_is_alive(rewriter, outputs):
+    text = """
+    <ir_version: 10, opset_import: ["" : 18]>
+    g (float[2] a, bool c) => (float[2] y) {
+      u = Relu(a)
+      v = Relu(a)
+      y = If (c) <
+        then_branch = t () => (float[2] p) { p = Neg(u) },
+        else_branch = e () => (float[2] q) { q = Abs(v) }
+      >
+    }
+    """
+    found = rewriter("", text, tidy=True)
+    assert found.ops == ["Relu", "If"]
+    x = np.float32([-1, 2])
+    np.testing.assert_array_equal(outputs(found.model, a=x, c=True)[0], [0, -2])
+    np.testing.assert_array_equal(outputs(found.model, a=x, c=False)[0], [0, 2])
