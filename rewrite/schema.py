@@ -66,6 +66,7 @@ class OperandSchema:
     name: str
     option: Literal["single", "optional", "variadic"]
     type: str
+    homogeneous: bool = True  # a variadic operand whose tensors all have one element type
 
 
 @dataclass(frozen=True, slots=True)

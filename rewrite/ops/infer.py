@@ -119,7 +119,7 @@ class _Entry:
             return
         if allowed and dtype not in allowed:
             raise InferenceError(f"{self.name}: {operand.name} cannot be {dtype}")
-        if bound.setdefault(operand.type, dtype) != dtype:
+        if operand.homogeneous and bound.setdefault(operand.type, dtype) != dtype:
             other = bound[operand.type]
             raise InferenceError(f"{self.name}: {operand.name} is {dtype}, others {other}")
 

@@ -83,16 +83,20 @@ def _from_onnx(schema: Any) -> OpSchema:
         domain=schema.domain,
         name=schema.name,
         since=schema.since_version,
-        inputs=[_operand(p.name, p.option.name, p.type_str) for p in schema.inputs],
-        outputs=[_operand(p.name, p.option.name, p.type_str) for p in schema.outputs],
+        inputs=[_parameter(p) for p in schema.inputs],
+        outputs=[_parameter(p) for p in schema.outputs],
         attributes={a.name: _attribute(a) for a in schema.attributes.values()},
         types={v: _dtypes(allowed) for v, allowed in variables.items()},
         deprecated=schema.deprecated,
     )
 
 
-def _operand(name: str, option: str, type_text: str) -> OperandSchema:
-    return OperandSchema(name, cast(Option, option.lower()), type_text)
+def _parameter(p: Any) -> OperandSchema:
+    return _operand(p.name, p.option.name, p.type_str, p.is_homogeneous)
+
+
+def _operand(name: str, option: str, type_text: str, homogeneous: bool = True) -> OperandSchema:
+    return OperandSchema(name, cast(Option, option.lower()), type_text, homogeneous)
 
 
 def _attribute(schema: Any) -> AttributeSchema:

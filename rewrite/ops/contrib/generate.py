@@ -82,9 +82,11 @@ def _record(schema: Any) -> dict[str, Any]:
     }
 
 
-def _operand(parameter: Any) -> list[str]:
+def _operand(parameter: Any) -> list[str | bool]:
+    """[name, option, type], and false where variadic tensors differ in their element type"""
     option = str(parameter.option).rpartition(".")[2].lower()
-    return [parameter.name, option, parameter.typeStr]
+    record: list[str | bool] = [parameter.name, option, parameter.typeStr]
+    return record if parameter.isHomogeneous else [*record, False]
 
 
 def _attribute(attribute: Any, implicit: int | float | str | None) -> list[Any]:
