@@ -192,7 +192,7 @@ class _Example:
         bound = Bound.of(self.rule.claim)
         eps = coarsest(before)
         names = [value.name for value in before.graph.output]
-        for style in styles(bound.kind == "exact"):
+        for style in styles(before, bound.kind == "exact"):
             for seed in range(_SEEDS):
                 feeds = make_feeds(before, plan, seed, style)
                 outputs = zip(names, first.run(feeds), second.run(feeds), strict=True)

@@ -78,7 +78,7 @@ def open_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def make_feeds(model: onnx.ModelProto, plan: Plan, seed: int, style: str = "normal") -> Feeds:
-    """One set of inputs. `style`: normal, unit (0 to 1), large, tiny, zero, negative, special."""
+    """One set of inputs in a style of `_STYLES`."""
     sizes: dict[str, int] = {}
     feeds: Feeds = {}
     for value in open_inputs(model):
@@ -88,7 +88,7 @@ def make_feeds(model: onnx.ModelProto, plan: Plan, seed: int, style: str = "norm
         tensor = value.type.tensor_type
         shape = _shape(tensor, plan, sizes)
         rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
-        feeds[value.name] = _array(rng, tensor.elem_type, shape, plan, style, value.name)
+        feeds[value.name] = np.asarray(_array(rng, tensor.elem_type, shape, plan, style))
     return feeds
 
 
@@ -107,7 +107,7 @@ def _shape(tensor: Any, plan: Plan, sizes: dict[str, int]) -> tuple[int, ...]:
 
 
 def _array(
-    rng: np.random.Generator, elem: int, shape: tuple[int, ...], plan: Plan, style: str, name: str
+    rng: np.random.Generator, elem: int, shape: tuple[int, ...], plan: Plan, style: str
 ) -> Array:
     if elem in FLOATS or elem in _FLOAT8:
         return _STYLES[style](rng, shape).astype(helper.tensor_dtype_to_np_dtype(elem))
@@ -142,6 +142,9 @@ _STYLES: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] =
     "zero": lambda rng, shape: np.zeros(shape),
     "negative": lambda rng, shape: -np.abs(rng.standard_normal(shape)) - 0.25,
     "special": _special,
+    "infinite": lambda rng, shape: np.nan_to_num(
+        _special(rng, shape), nan=0.5, posinf=np.inf, neginf=-np.inf
+    ),
 }
 
 
@@ -171,8 +174,13 @@ def epsilon(array: Array) -> float:
     return float(_FINFO(array.dtype).eps)
 
 
-def styles(exact: bool) -> Iterator[str]:
-    """The styles to run in turn; infinities and NaN only where the claim speaks of them."""
+def styles(model: onnx.ModelProto, exact: bool) -> Iterator[str]:
+    """The styles to run in turn; infinities and NaN only where a claim speaks of them.
+
+    ONNX does not define the code of a quantized NaN, nor the integer that a float outside of its
+    range is cast to (onnx/defs: Cast, QuantizeLinear).
+    """
     yield from ("normal", "unit", "large", "negative", "tiny", "zero")
-    if exact:
-        yield "special"
+    operators = {node.op_type for node in model.graph.node}
+    if exact and not operators & {"Cast", "CastLike", "DynamicQuantizeLinear"}:
+        yield "infinite" if "QuantizeLinear" in operators else "special"

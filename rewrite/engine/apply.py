@@ -72,13 +72,25 @@ class Applier:
         return found
 
     def _roots(self, match: Match, builder: Builder) -> list[tuple[ir.Value, ir.Value]]:
-        """Each root with its new value; a computed constant becomes one of the root's type."""
+        """Each root with its new value; the roots of a list one by one."""
         pairs: list[tuple[ir.Value, ir.Value]] = []
         for name in match.rule.roots:
             old, new = match.env[name], builder.results[name]
-            if new is None:
-                raise RefusedError(f"'{name}' would be replaced by an absent operand")
-            if not is_graph_value(new):
-                new = builder.constant(new, self.facts.type(cast(ir.Value, old)).dtype, name)
-            pairs.append((cast(ir.Value, old), cast(ir.Value, new)))
+            if not isinstance(old, tuple):
+                pairs.append(self._pair(builder, name, old, new))
+                continue
+            if not isinstance(new, tuple) or len(new) != len(old):
+                raise RefusedError(f"'{name}' has {len(old)} values, its replacement has not")
+            pairs += [self._pair(builder, name, a, b) for a, b in zip(old, new, strict=True)]
         return pairs
+
+    def _pair(
+        self, builder: Builder, name: str, old: object, new: object
+    ) -> tuple[ir.Value, ir.Value]:
+        """A root and its new value; a computed constant becomes one of the root's type."""
+        root = cast(ir.Value, old)
+        if new is None:
+            raise RefusedError(f"'{name}' would be replaced by an absent operand")
+        if not is_graph_value(new):
+            new = builder.constant(new, self.facts.type(root).dtype, name)
+        return root, cast(ir.Value, new)

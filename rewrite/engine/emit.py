@@ -62,8 +62,7 @@ class Builder:
         names = self.env.names
         for statement in statements:
             if statement.node is not None:
-                outputs = statement.node.build(self, len(statement.names)).outputs
-                made: dict[str, object] = dict(zip(statement.names, outputs, strict=True))
+                made = self._outputs(statement.names, statement.node)
             else:
                 assert statement.value is not None
                 made = {statement.names[0]: statement.value(self)}
@@ -71,6 +70,20 @@ class Builder:
             for name, value in made.items():
                 if name not in names:  # a temporary; roots keep their old value in expressions
                     self.env = self.env.bound(name, value)
+
+    def _outputs(self, names: Sequence[str], node: MakeNode) -> dict[str, object]:
+        """The outputs of one node by name; the name of a list takes as many as the list has."""
+        lists = {n: len(v) for n in names if isinstance(v := self.env.names.get(n), tuple)}
+        if not lists:
+            return dict(zip(names, node.build(self, len(names)).outputs, strict=True))
+        outputs = node.build(self, sum(lists.get(name, 1) for name in names)).outputs
+        made: dict[str, object] = {}
+        start = 0
+        for name in names:
+            stop = start + lists.get(name, 1)
+            made[name] = outputs[start:stop] if name in lists else outputs[start]
+            start = stop
+        return made
 
     def schema(self, domain: str, name: str) -> OpSchema:
         """The version of an operator that the graph at hand can have."""
