@@ -164,12 +164,12 @@ Row = tuple[object, object, object]
 def _freeze(entry: Entry) -> Row:
     program = entry.program
     if isinstance(program, Program):
-        return entry.rule, (marshal.dumps(program.code), program.constants), entry.outlines
-    return entry.rule, program, entry.outlines
+        return entry.rule, (marshal.dumps(program.code), program.constants), entry.outline
+    return entry.rule, program, entry.outline
 
 
 def _thaw(row: Row) -> Entry:
-    rule, program, outlines = row
+    rule, program, outline = row
     if isinstance(program, tuple):
         program = Program(marshal.loads(program[0]), program[1])
-    return Entry(rule, program, outlines)  # type: ignore[arg-type]
+    return Entry(rule, program, outline)  # type: ignore[arg-type]

@@ -234,7 +234,8 @@ class _Search:
         if value is None:
             self._fail("absent", "the operand is absent", form.span, self.anchor)
             return
-        found = structure.paths(value, form.operators, form.least, form.most, self.anchor.graph)
+        starts = self.rule.starts[form.index]
+        found = structure.paths(value, form, starts, self.anchor.graph)
         for nodes, start in found:
             self._step()
             self._take(form.index, nodes, shared=False)

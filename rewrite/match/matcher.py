@@ -22,8 +22,12 @@ from rewrite.match import interpreter, reject, runtime
 from rewrite.match.codegen import Program, generate
 from rewrite.match.pattern import compile_rule
 from rewrite.match.rule import CompiledRule, Match
+from rewrite.match.structure import use_count
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.target import Target
+
+# How many neighbourhoods are kept for one operator.
+MOST_KEYS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Entry:
 
     rule: CompiledRule
     program: Program | str
-    outlines: tuple[reject.Outline, ...]
+    outline: reject.Outline
 
 
 @dataclass(slots=True)
@@ -60,31 +64,45 @@ def interpreted(
 ) -> Match | None:
     """The match that the interpreter finds."""
     if rule.siblings and not any(
-        len(v.uses()) >= rule.siblings for v in node.inputs if v is not None
+        v is not None and use_count(v) >= rule.siblings for v in rule.shared_operands(node)
     ):
         return None
     found = interpreter.match(rule, node, facts, target)
     return found if isinstance(found, Match) else None
 
 
-class _Candidates(dict[reject.Key, tuple[_Ready, ...]]):
-    """Neighbourhood -> the rules of one operator that may match there, found when first met."""
+class _Candidates(dict[reject.Tree, tuple[_Ready, ...]]):
+    """Neighbourhood -> the rules that may match there, found when first met."""
 
-    def __init__(self, rules: Sequence[_Ready], operator: str) -> None:
+    __slots__ = ("rules",)
+
+    def __init__(self, rules: Sequence[_Ready]) -> None:
         super().__init__()
-        self.rules = [
-            (ready, [o for o in ready.entry.outlines if o.operator[1] == operator])
-            for ready in rules
-        ]
+        self.rules = tuple(rules)
 
-    def __missing__(self, key: reject.Key) -> tuple[_Ready, ...]:
-        found = tuple(
-            ready
-            for ready, outlines in self.rules
-            if any(reject.admits(outline, key) for outline in outlines)
-        )
+    def __missing__(self, key: reject.Tree) -> tuple[_Ready, ...]:
+        if len(self) >= MOST_KEYS:
+            self.clear()
+        found = tuple(r for r in self.rules if reject.admits(r.entry.outline, key))
         self[key] = found
         return found
+
+
+class _Near(dict[reject.Tree, _Candidates | None]):
+    """The same one level up, where most nodes are done with."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, rules: Sequence[_Ready]) -> None:
+        super().__init__()
+        self.rules = tuple(rules)
+
+    def __missing__(self, key: reject.Tree) -> _Candidates | None:
+        if len(self) >= MOST_KEYS:
+            self.clear()
+        found = [r for r in self.rules if reject.admits(r.entry.outline, key)]
+        candidates = self[key] = _Candidates(found) if found else None
+        return candidates
 
 
 class Matcher:
@@ -94,7 +112,7 @@ class Matcher:
         self.entries = tuple(entries)
         self.target = target
         self._phases: dict[str, tuple[CompiledRule, ...]] = {}
-        self._tables: dict[str, dict[str, _Candidates]] = {}
+        self._tables: dict[str, dict[str, _Near]] = {}
         for phase in PHASES:
             phased = order([e for e in entries if e.rule.phase == phase])
             self._phases[phase] = tuple(e.rule for e in phased)
@@ -112,32 +130,36 @@ class Matcher:
         self, phase: str, node: ir.Node, facts: Facts, after: CompiledRule | None = None
     ) -> Match | None:
         """The first match of a rule of the phase with this anchor; of those behind `after`."""
-        candidates = self._tables[phase].get(node.op_type)
-        if candidates is None:
+        near = self._tables[phase].get(node.op_type)
+        if near is None:
             return None
-        ready = candidates[reject.key_of(node)]
+        far = near[reject.near_key(node)]
+        if far is None:
+            return None
+        ready = far[reject.far_key(node)]
         if not ready or node.graph is None:
             return None
         opset, target = facts.import_of(node.graph, ""), self.target
+        operator = (node.domain, node.op_type)
         for one in ready:
             rule = one.entry.rule
             if after is not None:
                 after = None if rule is after else after
                 continue
-            if one.low <= opset <= one.high:
+            if one.low <= opset <= one.high and operator in rule.anchors:
                 found = one.run(node, facts, rule, target)
                 if found is not None:
                     return found
         return None
 
 
-def _table(entries: Sequence[Entry]) -> dict[str, _Candidates]:
+def _table(entries: Sequence[Entry]) -> dict[str, _Near]:
     found: dict[str, list[_Ready]] = {}
     for entry in entries:
         ready = _Ready(entry, *entry.rule.opset)
-        for name in dict.fromkeys(o.operator[1] for o in entry.outlines):
+        for name in sorted({name for _, name in entry.rule.anchors}):
             found.setdefault(name, []).append(ready)
-    return {name: _Candidates(group, name) for name, group in found.items()}
+    return {name: _Near(group) for name, group in found.items()}
 
 
 def build(pack: RulePack, target: Target | None = None) -> Matcher:
@@ -154,7 +176,7 @@ def compile_pack(pack: RulePack) -> tuple[Entry, ...]:
 
 def entry_of(rule: CompiledRule) -> Entry:
     """One rule with its program."""
-    return Entry(rule, generate(rule.pattern), reject.outlines(rule.pattern))
+    return Entry(rule, generate(rule.pattern), reject.outline_of(rule.pattern))
 
 
 def order(entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -26,6 +26,7 @@ def compile_rule(
     """The rule in the form that is matched. `opset` is the range of the pack."""
     pattern = _Compiler(rule, vocabulary).pattern()
     anchor = pattern.statements[pattern.anchor]
+    shared = _shared(anchor) if isinstance(anchor, f.Each) else ()
     return CompiledRule(
         name=rule.name,
         phase=rule.phase,
@@ -34,11 +35,25 @@ def compile_rule(
         size=pattern.size,
         radius=pattern.radius,
         sideways=bool(pattern.forward) or isinstance(anchor, f.Each),
-        siblings=anchor.least if isinstance(anchor, f.Each) and anchor.reach == 1 else 0,
+        siblings=anchor.least if isinstance(anchor, f.Each) and shared else 0,
+        shared=shared,
         over=rule.over,
         roots=pattern.roots,
         source=Source(pickle.dumps((rule, pattern), protocol=5)),
     )
+
+
+def _shared(each: f.Each) -> tuple[int, ...]:
+    """The places of the anchor's operands at which siblings share a value, where that is simple."""
+    form = each.form
+    if not isinstance(form, f.Op) or form.legacy or form.rest is not None:
+        return ()
+    places = [
+        i
+        for i, operand in enumerate(form.operands)
+        if isinstance(operand, (f.Any, f.Reference)) and operand.name == each.over
+    ]
+    return tuple(range(len(form.operands))) if form.commutes else tuple(places)
 
 
 def _opset(rule: ast.Rule, vocabulary: Vocabulary, pack: tuple[int, int]) -> tuple[int, int]:

@@ -1,130 +1,198 @@
-"""Which rules can match at all, judged by the operators next to the anchor.
+"""Which rules can match at all, judged by the operators above the anchor.
 
-In: a pattern; a node's neighbourhood as a `Key`. Out: `Outline`, small and plain, and whether it
-admits the key. A key that is admitted may still not match; one that is not admitted cannot.
+In: a pattern; a node's neighbourhood as a `Tree`. Out: an `Outline`, small and plain, and whether
+it admits the tree. A tree that is admitted may still not match; one that is not admitted cannot.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 import onnx_ir as ir
 
 from rewrite.match import form as f
 from rewrite.match.structure import arrangements
 
-# Only so many operands are looked at.
-LOOKED_AT = 3
+LOOKED_AT = 3  # only so many operands of a node are looked at
+LEVELS = 3  # how many nodes up
 
 CONSTANT = ""  # no node produces the operand: an initializer, an input of the graph
-ABSENT = None
 
-# (domain, number of operands, what produces each of the first operands)
-Key = tuple[object, ...]
-Slot = frozenset[str | None] | None  # operators that may produce an operand; None: anything
+# What produces a value: None (absent), CONSTANT, the name of an operator about whose operands
+# nothing is said, or (name, number of operands, the trees of the first of them).
+Tree = Any
 
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """One operator that the anchor may be, and what may produce its operands."""
-
-    operator: f.Operator
-    slots: tuple[Slot, ...]
-    most: int | None  # operands
-    any_order: bool
-    needs: str | None = None  # an operator that must produce one of the operands
+# What may produce a value: None (anything), or
+#   ("const", optional)                    a constant, or perhaps nothing
+#   ("absent",)                            nothing
+#   ("or", outlines)                       one of these
+#   ("op", names, slots, most, any_order)  an operator; slots None: any operands
+#   ("bag", name, items)                   a tree of one operator
+#   ("chain", names, start)                operators of a class above one another
+Outline = Any
 
 
-def key_of(node: ir.Node) -> Key:
-    """The neighbourhood of a node: what `Outline.admits` looks at."""
+def near_key(node: ir.Node) -> Tree:
+    """The node's neighbourhood one level up."""
     inputs = node.inputs
-    found: list[object] = [node.domain, len(inputs)]
+    found: list[object] = [node.op_type, len(inputs)]
     for value in inputs[:LOOKED_AT]:
         if value is None:
-            found.append(ABSENT)
+            found.append(None)
         else:
             producer = value.producer()
             found.append(CONSTANT if producer is None else producer.op_type)
     return tuple(found)
 
 
-def admits(outline: Outline, key: Key) -> bool:
-    """Whether a node with this neighbourhood may be the anchor."""
-    domain, count, *producers = key
-    assert isinstance(count, int)
-    if domain != outline.operator[0]:
-        return False
-    beyond = producers[outline.most :] if outline.most is not None else []
-    if count <= LOOKED_AT and any(p is not ABSENT for p in beyond):
-        return False
-    if count > LOOKED_AT and outline.any_order:
-        return True
-    if outline.needs is not None and outline.needs not in producers:
-        return False
-    if not outline.any_order:
-        return _fits(outline.slots, producers, count)
-    width = max(len(producers), len(outline.slots))
-    padded = [*producers, *[ABSENT] * (width - len(producers))]
-    return any(_fits(outline.slots, list(p), count) for p in permutations(padded))
-
-
-def _fits(slots: tuple[Slot, ...], producers: list[object], count: int) -> bool:
-    for place, slot in enumerate(slots):
-        if slot is None or (place >= LOOKED_AT and place < count):
+def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
+    """The node's neighbourhood `levels` up."""
+    inputs = node.inputs
+    found: list[object] = [node.op_type, len(inputs)]
+    for value in inputs[:LOOKED_AT]:
+        if value is None:
+            found.append(None)
             continue
-        if (producers[place] if place < len(producers) else ABSENT) not in slot:
+        producer = value.producer()
+        if producer is None:
+            found.append(CONSTANT)
+        elif levels > 1 and producer.inputs:
+            found.append(far_key(producer, levels - 1))
+        else:
+            found.append(producer.op_type)
+    return tuple(found)
+
+
+# --- may it match --------------------------------------------------------------------------------
+
+
+def admits(outline: Outline, tree: Tree) -> bool:
+    """Whether a value that is produced like this may match."""
+    if outline is None:
+        return True
+    kind = outline[0]
+    if kind == "or":
+        return any(admits(o, tree) for o in outline[1])
+    if kind == "absent":
+        return tree is None
+    if tree is None:
+        return bool(kind == "const" and outline[1])
+    name = tree if isinstance(tree, str) else tree[0]
+    if kind == "const":
+        return name in (CONSTANT, "Constant")
+    if kind == "bag":
+        return name == outline[1] and (isinstance(tree, str) or _bag(outline, tree))
+    if kind == "chain":
+        return _chain(outline, tree)
+    if name not in outline[1]:
+        return False
+    return isinstance(tree, str) or outline[2] is None or _operands(outline, tree)
+
+
+def _operands(outline: Outline, tree: Tree) -> bool:
+    _, _, slots, most, any_order = outline
+    count, trees = tree[1], list(tree[2:])
+    if most is not None and count <= LOOKED_AT and any(t is not None for t in trees[most:]):
+        return False
+    if not any_order:
+        return _fits(slots, trees, count)
+    if count > LOOKED_AT:
+        return True
+    padded = trees + [None] * (len(slots) - len(trees))
+    return any(_fits(slots, order, count) for order in permutations(padded))
+
+
+def _fits(slots: tuple[Outline, ...], trees: Any, count: int) -> bool:
+    for place, slot in enumerate(slots):
+        if place < len(trees):
+            if not admits(slot, trees[place]):
+                return False
+        elif place >= count and not admits(slot, None):
             return False
     return True
 
 
-def outlines(pattern: f.Pattern) -> tuple[Outline, ...]:
-    """What the anchor may look like, one entry for each operator form that it may be."""
-    return tuple(_outlines(pattern.statements[pattern.anchor].form, pattern))
+def _bag(outline: Outline, tree: Tree) -> bool:
+    _, name, items = outline
+    if len(items) == 2:
+        return _operands(("op", (), items, 2, True), tree)
+    leaves, complete = _leaves(name, tree)
+    if not any(t == name or (isinstance(t, tuple) and t[0] == name) for t in leaves):
+        return False
+    return not complete or all(any(admits(item, t) for t in leaves) for item in items)
 
 
-def _outlines(form: f.Form, pattern: f.Pattern) -> list[Outline]:
-    if isinstance(form, f.Choice):
-        return [o for b in form.branches for o in _outlines(b.form, pattern)]
-    if isinstance(form, f.Reference):
-        return _outlines(pattern.statements[form.statement].form, pattern)
-    if isinstance(form, f.Chain):
-        return [Outline(o, (), None, False) for o in sorted(form.operators)]
-    if isinstance(form, f.Bag):
-        if len(form.items) == 2:
-            slots = tuple(_slot(item, pattern) for item in form.items)
-            return [Outline(form.operator, slots, 2, True)]
-        return [Outline(form.operator, (), 2, True, form.operator[1])]
-    if not isinstance(form, f.Op):
-        return []
-    slots = tuple(_slot(operand, pattern) for operand in form.operands)
-    if form.legacy:
-        slots = tuple(_or_attribute(slot) for slot in slots)
-    most = None if form.rest is not None else len(form.operands)
-    in_order = len(list(arrangements(form, max(2, len(slots) + (most is None))))) <= 1
-    return [Outline(form.operator, slots, most, not in_order)]
+def _chain(outline: Outline, tree: Tree) -> bool:
+    """Whether a path through operators of the class leads to what the chain may start from."""
+    _, names, start = outline
+    if isinstance(tree, str):
+        return tree in names
+    if tree is None or tree[0] not in names:
+        return False
+    if start is None or tree[1] > LOOKED_AT:
+        return True
+    return any(t is not None and (admits(start, t) or _chain(outline, t)) for t in tree[2:])
 
 
-def _or_attribute(slot: Slot) -> Slot:
-    """An operand that a version carries as an attribute is not among the inputs."""
-    return None if slot is None else slot | {ABSENT}
+def _leaves(name: str, tree: Tree) -> tuple[list[Tree], bool]:
+    """Everything below through nodes of the operator, and whether nothing was cut off."""
+    found: list[Tree] = []
+    complete = True
+    stack = [tree]
+    while stack:
+        top = stack.pop()
+        for child in top[2:]:
+            found.append(child)
+            if child == name:
+                complete = False
+            elif isinstance(child, tuple) and child[0] == name:
+                stack.append(child)
+    return found, complete
 
 
-def _slot(form: f.Form, pattern: f.Pattern) -> Slot:
+# --- outlines ------------------------------------------------------------------------------------
+
+
+def outline_of(pattern: f.Pattern) -> Outline:
+    """What the anchor may look like."""
+    return _outline(pattern.statements[pattern.anchor].form, pattern, LEVELS)
+
+
+def _outline(form: f.Form, pattern: f.Pattern, levels: int) -> Outline:
     if isinstance(form, f.Absent):
-        return frozenset({ABSENT})
+        return ("absent",)
     if isinstance(form, f.Number):
-        return frozenset({CONSTANT, "Constant"})
+        return ("const", False)
     if isinstance(form, f.Any):
-        if form.type is None or not form.type.const:
-            return None
-        constant = frozenset[str | None]({CONSTANT, "Constant"})
-        return constant | {ABSENT} if form.optional else constant
+        const = form.type is not None and form.type.const
+        return ("const", form.optional) if const else None
     if isinstance(form, f.Choice):
-        slots = [_slot(b.form, pattern) for b in form.branches]
-        known = [s for s in slots if s is not None]
-        return frozenset().union(*known) if len(known) == len(slots) else None
+        parts = [_outline(b.form, pattern, levels) for b in form.branches]
+        return None if any(p is None for p in parts) else ("or", tuple(parts))
     if isinstance(form, f.Reference):
-        return _slot(pattern.statements[form.statement].form, pattern)
-    tops = f.tops(form, pattern.statements)
-    return None if tops is None else frozenset(name for _, name in tops)
+        return _outline(pattern.statements[form.statement].form, pattern, levels)
+    if isinstance(form, f.Chain):
+        names = frozenset(name for _, name in form.operators)
+        return ("chain", names, _outline(form.start, pattern, levels - 1) if levels else None)
+    if isinstance(form, f.Bag):
+        if levels == 0:
+            return ("op", frozenset({form.operator[1]}), None, None, False)
+        items = tuple(_outline(item, pattern, levels - 1) for item in form.items)
+        return ("bag", form.operator[1], items)
+    if isinstance(form, f.Op):
+        return _operator(form, pattern, levels)
+    return None
+
+
+def _operator(form: f.Op, pattern: f.Pattern, levels: int) -> Outline:
+    names = frozenset({form.operator[1]})
+    if levels == 0:
+        return ("op", names, None, None, False)
+    slots = tuple(_outline(operand, pattern, levels - 1) for operand in form.operands)
+    if form.legacy:
+        # An operand that a version carries as an attribute is not among the inputs.
+        slots = tuple(None if s is None else ("or", (s, ("absent",))) for s in slots)
+    most = None if form.rest is not None else len(form.operands)
+    ways = arrangements(form, max(2, len(slots) + (most is None)))
+    return ("op", names, slots, most, len(list(ways)) > 1)

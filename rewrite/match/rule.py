@@ -15,7 +15,7 @@ import onnx_ir as ir
 from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.match.expr import Closure, compile_condition, compile_expr, names_in
-from rewrite.match.form import Operator, Pattern
+from rewrite.match.form import Chain, Operator, Pattern, tops
 from rewrite.match.values import Env
 
 Condition = Callable[[Env], bool]
@@ -48,7 +48,7 @@ class CompiledRule:
 
     `anchors`: operators that the anchor may be. `radius`: how many nodes away from the anchor the
     match may depend on the graph. `sideways`: whether it also goes from a value to its other users.
-    `siblings`: how many users some operand of the anchor must have.
+    `siblings`: how many users the operand at one of `shared` must have.
     """
 
     name: str
@@ -59,6 +59,7 @@ class CompiledRule:
     radius: int
     sideways: bool
     siblings: int
+    shared: tuple[int, ...]
     over: tuple[str, ...]
     roots: tuple[str, ...]
     source: Source
@@ -83,6 +84,10 @@ class CompiledRule:
     def claim(self) -> ast.Claim:
         return self.rule.claim
 
+    def shared_operands(self, node: ir.Node) -> list[ir.Value | None]:
+        """The operands of the anchor that its siblings share."""
+        return [node.inputs[i] for i in self.shared if i < len(node.inputs)]
+
     @cached_property
     def lets(self) -> Mapping[str, Closure]:
         """The definitions of `let`, in text order."""
@@ -95,6 +100,13 @@ class CompiledRule:
         plain = [s for s in conditions if not names_in(s.condition) & self.lets.keys()]
         rest = [s for s in conditions if s not in plain]
         return tuple(Step(compile_condition(s.condition), s.when, s.span) for s in plain + rest)
+
+    @cached_property
+    def starts(self) -> Mapping[int, frozenset[Operator] | None]:
+        """For each chain, by number of its form, the operators that its start may be."""
+        pattern = self.pattern
+        chains = [form for form in pattern.forms if isinstance(form, Chain)]
+        return {c.index: tops(c.start, pattern.statements) for c in chains}
 
     @cached_property
     def guards(self) -> tuple[tuple[Condition, Span], ...]:

@@ -112,7 +112,7 @@ def chains(
 ) -> Iterator[tuple[tuple[ir.Node, ...], ir.Value]]:
     form = rule.pattern.forms[index]
     assert isinstance(form, f.Chain)
-    return structure.paths(value, form.operators, form.least, form.most, graph)
+    return structure.paths(value, form, rule.starts[index], graph)
 
 
 def all_taken(index: int, nodes: tuple[ir.Node, ...]) -> tuple[tuple[int, ir.Node, bool, int], ...]:

@@ -16,6 +16,7 @@ from rewrite.graph.facts import Facts, ReferenceAttribute
 from rewrite.graph.types import DTYPE_OF
 from rewrite.match.form import (
     AttributeTest,
+    Chain,
     Number,
     Op,
     Operator,
@@ -33,8 +34,9 @@ DTYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype", "output_datatype", 
 # Relative error of a literal in a rule that is not exact, by the constant's element type.
 TOLERANCES: Mapping[str, float] = {"f32": 4 * 2.0**-23, "f16": 1e-3, "bf16": 1e-2, "f64": 1e-7}
 
-# How many candidates one search through uses may look at.
-MOST_FORWARD = 4096
+# How many candidates one search through uses, and one search for chains, may look at.
+MOST_FORWARD = 512
+MOST_PATHS = 64
 
 
 # --- attributes --------------------------------------------------------------------------------
@@ -240,17 +242,24 @@ def output_name(names: tuple[str | None, ...], value: ir.Value) -> str | None:
 def fewest_uses(values: list[object]) -> ir.Value | None:
     """Of the values given, the one with the fewest uses, the first of several."""
     present = [v for v in values if isinstance(v, ir.Value)]
-    return min(present, key=lambda v: len(v.uses()), default=None)
+    return min(present, key=use_count, default=None)
+
+
+def use_count(value: ir.Value) -> int:
+    """How many operands the value is. `uses()` copies them, which is slow for a shared constant."""
+    return len(value._uses)
 
 
 def single_use(value: ir.Value) -> bool:
     """Whether the value is one operand of one node and nothing else."""
-    return len(value.uses()) == 1 and not value.is_graph_output()
+    return use_count(value) == 1 and not value.is_graph_output()
 
 
 def one_consumer(value: ir.Value) -> bool:
     """Whether one node uses the value, as any number of operands, and nothing else does."""
-    return not value.is_graph_output() and len(value.consumers()) == 1
+    if use_count(value) != 1 and len(value.consumers()) != 1:
+        return False
+    return not value.is_graph_output()
 
 
 def cuts(
@@ -283,28 +292,47 @@ def _subcuts(
         yield from cuts(value, operator, leaves, graph)
 
 
+Path = tuple[tuple[ir.Node, ...], ir.Value]
+
+
 def paths(
-    value: ir.Value, operators: Collection[Operator], least: int, most: int, graph: object
-) -> Iterator[tuple[tuple[ir.Node, ...], ir.Value]]:
+    value: ir.Value, chain: Chain, starts: Collection[Operator] | None, graph: object
+) -> Iterator[Path]:
     """Chains of single-use nodes that end in the value, the longest first.
 
-    Gives the nodes, last one first, and the value that the first of them consumes.
+    Gives the nodes, last one first, and the value that the first of them consumes: one that an
+    operator of `starts` produces, or any value where that is None.
     """
-    found: list[list[tuple[tuple[ir.Node, ...], ir.Value]]] = [[] for _ in range(most + 1)]
-    level: list[tuple[tuple[ir.Node, ...], ir.Value]] = [((), value)]
-    for length in range(1, most + 1):
-        following: list[tuple[tuple[ir.Node, ...], ir.Value]] = []
-        for nodes, top in level:
-            node = top.producer()
-            if node is None or (node.domain, node.op_type) not in operators:
-                continue
-            if node.graph is not graph or top.index() != 0 or (nodes and not one_consumer(top)):
-                continue
-            operands = dict.fromkeys(o for o in node.inputs if o is not None)
-            following += [((*nodes, node), operand) for operand in operands]
-        level = found[length] = following[:MOST_FORWARD]
-    for length in range(most, least - 1, -1):
+    found: list[list[Path]] = [[] for _ in range(chain.most + 1)]
+    node = _link(value, chain, graph)
+    level: list[tuple[ir.Node, ...]] = [] if node is None else [(node,)]
+    for length in range(1, chain.most + 1):
+        following: list[tuple[ir.Node, ...]] = []
+        for nodes in level:
+            for operand in dict.fromkeys(nodes[-1].inputs):
+                if operand is None:
+                    continue
+                if starts is None or _is_made_by(operand, starts):
+                    found[length].append((nodes, operand))
+                above = _link(operand, chain, graph)
+                if above is not None and one_consumer(operand):
+                    following.append((*nodes, above))
+        level = following[:MOST_PATHS]
+    for length in range(chain.most, chain.least - 1, -1):
         yield from found[length]
+
+
+def _link(value: ir.Value, chain: Chain, graph: object) -> ir.Node | None:
+    """The node of the chain's class whose first output the value is."""
+    node = value.producer()
+    if node is None or (node.domain, node.op_type) not in chain.operators:
+        return None
+    return node if node.graph is graph and value.index() == 0 else None
+
+
+def _is_made_by(value: ir.Value, operators: Collection[Operator]) -> bool:
+    node = value.producer()
+    return node is not None and (node.domain, node.op_type) in operators
 
 
 def consumers_within(value: ir.Value, reach: int) -> Iterator[ir.Node]:
