@@ -74,7 +74,7 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return list(session.run(None, dict(feeds)))
+    return list(session.run(None, {name: np.asarray(value) for name, value in feeds.items()}))
 
 
 def rewrite(model: str | onnx.ModelProto, name: str = "algebra", opset: int = 18) -> Rewritten:
@@ -87,11 +87,11 @@ def rewrite(model: str | onnx.ModelProto, name: str = "algebra", opset: int = 18
     return Rewritten(before, after, journal)
 
 
-@pytest.fixture(name="rewrite")
+@pytest.fixture(name="rewrite", scope="session")
 def _rewrite() -> Callable[..., Rewritten]:
     return rewrite
 
 
-@pytest.fixture(name="run")
+@pytest.fixture(name="run", scope="session")
 def _run() -> Callable[..., list[np.ndarray]]:
     return run
