@@ -5,16 +5,50 @@ In: operator schemas and traits, builtins, what a target can be asked. Out: the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from rewrite.lang.vocabulary import Kind, Vocabulary
 from rewrite.match.builtins import registry
+from rewrite.match.form import Operator
 from rewrite.match.targets import DOMAINS, FIELD_KINDS, METHODS
 from rewrite.ops import registry as operators
 from rewrite.ops import schemas
 
 VALUE_FIELDS: Mapping[str, Kind] = {"shape": "list", "dtype": "dtype", "rank": "number"}
+
+
+def _unary() -> frozenset[Operator]:
+    """Pointwise operators with one operand in every version."""
+    return frozenset(
+        key
+        for key in operators.pointwise()
+        if (found := schemas.versions(*key))
+        and all([p.option for p in s.inputs] == ["single"] for s in found)
+    )
+
+
+class _Classes(Mapping[str, frozenset[Operator]]):
+    """Class of operators -> its members, found when asked for: schemas are slow to read."""
+
+    _MAKERS: Mapping[str, Callable[[], frozenset[Operator]]] = {
+        "pointwise": operators.pointwise,
+        "unary": _unary,
+    }
+
+    def __getitem__(self, name: str) -> frozenset[Operator]:
+        return _class_members(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._MAKERS)
+
+    def __len__(self) -> int:
+        return len(self._MAKERS)
+
+
+@cache
+def _class_members(name: str) -> frozenset[Operator]:
+    return _Classes._MAKERS[name]()
 
 
 @cache
@@ -24,7 +58,7 @@ def vocabulary() -> Vocabulary:
         schemas=schemas.versions,
         domains=DOMAINS,
         commutative=operators.commutative(),
-        classes={"pointwise": operators.pointwise()},
+        classes=_Classes(),
         functions={name: b.signature for name, b in registry.functions().items()},
         target_methods={name: method.signature for name, method in METHODS.items()},
         target_fields=FIELD_KINDS,
