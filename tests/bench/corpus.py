@@ -53,7 +53,7 @@ Row = dict[str, Any]
 def corpus() -> Path | None:
     """The folder of models, or None where this machine has none."""
     named = os.environ.get("REWRITE_CORPUS")
-    folder = Path(named) if named else HERE.parents[2].parent / "shared" / "models"
+    folder = Path(named) if named else HERE.parents[2] / "shared" / "models"
     return folder if (folder / "MANIFEST.csv").is_file() else None
 
 
