@@ -41,6 +41,9 @@ class Source:
         rule, pattern = pickle.loads(self.data)  # written by this process, or see cache.py
         return rule, pattern
 
+    def __getstate__(self) -> dict[str, object]:
+        return {"data": self.data}
+
 
 @dataclass(frozen=True, eq=False)
 class CompiledRule:
