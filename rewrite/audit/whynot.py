@@ -22,8 +22,13 @@ def why_not(model: onnx.ModelProto, rule: CompiledRule, target: Target) -> str:
             found = interpreter.match(rule, node, loaded.facts, target)
             if isinstance(found, Match):
                 return "it matches, but the engine does not apply it"
-            if best is None or found.matched > best.matched:
+            if best is None or _far(found) > _far(best):
                 best = found
     if best is None:
         return "the model has no nodes"
     return f"at {best.subject}: {best.reason}" if best.subject else best.reason
+
+
+def _far(mismatch: Mismatch) -> tuple[bool, int]:
+    """How far an attempt got: at an anchor of the rule at all, then nodes found."""
+    return mismatch.code != "operator", mismatch.matched

@@ -101,8 +101,9 @@ def convert(declared: AttributeSchema, value: object) -> ir.Attr:
     maker = _MAKERS.get(declared.kind)
     if maker is None:
         raise RefusedError(f"attribute '{declared.name}' ({declared.kind}) cannot be emitted")
+    plain = value if declared.kind == "tensor" else _plain(value)
     try:
-        return maker(declared.name, _plain(value))
+        return maker(declared.name, plain)
     except (TypeError, ValueError, OverflowError) as problem:
         reason = f"attribute '{declared.name}': {describe(value)} is not {declared.kind}"
         raise RefusedError(reason) from problem
@@ -154,6 +155,8 @@ def _list(value: object) -> tuple[Any, ...]:
 
 
 def _tensor(name: str, value: object) -> ir.Attr:
+    if isinstance(value, np.ndarray):
+        return ir.AttrTensor(name, ir.tensor(value, name=name))
     tensor = value if isinstance(value, Tensor) else weak(value)
     dtype = None if tensor.dtype else ("s64" if tensor.array.dtype.kind == "i" else "f32")
     return ir.AttrTensor(name, ir.tensor(tensor.rounded(dtype), name=name))

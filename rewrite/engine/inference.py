@@ -16,10 +16,11 @@ import onnx_ir as ir
 from onnx import TensorProto, TypeProto, numpy_helper
 
 from rewrite.engine.refused import RefusedError
+from rewrite.engine.shapes import ShapeValues
 from rewrite.graph.facts import Facts, ReferenceAttribute
-from rewrite.ops.call import InferenceError
+from rewrite.ops.call import InferenceError, Symbols
 from rewrite.ops.infer import infer
-from rewrite.schema import DTYPES, UNKNOWN, Type
+from rewrite.schema import DTYPES, UNKNOWN, Dim, Type
 
 TypeOf = Callable[[ir.Value], Type]
 
@@ -32,14 +33,21 @@ def node_types(
     node: ir.Node,
     operands: Sequence[ir.Value | None],
     type_of: TypeOf | None = None,
+    symbols: Symbols | None = None,
 ) -> tuple[Type, ...]:
-    """The output types of `node`; `RefusedError` where no run of it can succeed."""
+    """The output types of `node`; `RefusedError` where no run of it can succeed.
+
+    `symbols`: names of sizes for the elements of integer operands, where known to be sizes.
+    """
     lookup = facts.type if type_of is None else type_of
     types = [None if value is None else lookup(value) for value in operands]
 
     def constant(index: int) -> np.ndarray | None:
         value = operands[index] if index < len(operands) else None
         return None if value is None else facts.array(value)
+
+    def known_sizes(index: int) -> tuple[Dim, ...] | None:
+        return ShapeValues(facts).symbols(operands[index]) if index < len(operands) else None
 
     try:
         found = infer(
@@ -50,6 +58,7 @@ def node_types(
             plain_attributes(node),
             constant,
             len(node.outputs),
+            symbols=symbols or known_sizes,
         )
     except InferenceError as problem:
         raise RefusedError(f"{node.op_type} would be ill-typed: {problem}") from problem

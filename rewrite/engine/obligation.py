@@ -2,24 +2,33 @@
 
 In: a match, and each root with its new value. Out: None where it is shown, else the reason.
 
-Two proofs are tried, the cheap one first:
+Three proofs are tried, the cheap ones first:
   1. both types are known and equal (names of sizes that are equal are equal sizes);
   2. relational: the matched nodes and the new ones are inferred again over the same operands, and
      give the same type, whatever the model declares about the root. An operand of unknown rank
-     gets a token for its shape (rewrite/ops/opaque.py) that shape-keeping operators carry along.
+     gets a token for its shape (rewrite/ops/opaque.py) that shape-keeping operators carry along;
+  3. by cases: where the element types of up to two operands are not known (in function bodies), the
+     same for every element type with which the matched nodes can run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import onnx_ir as ir
 
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
+from rewrite.engine.shapes import ShapeValues
 from rewrite.graph.facts import Facts
 from rewrite.ops import opaque
-from rewrite.schema import Type
+from rewrite.schema import DTYPES, Dim, Type
+
+_SIZES_AT = {"ConstantOfShape": 0, "Expand": 1}  # where operators take a list of sizes
+_MOST_SIZES = 32
+_MOST_UNKNOWN = 2  # operands of unknown element type that are tried out
 
 
 def unmet(
@@ -38,8 +47,39 @@ def unmet(
             proof = _Relational(facts, matched, new_nodes)
         reason = proof.unmet(old, new)
         if reason is not None:
-            return reason
+            shown = before.dtype is None and _holds_in_all_cases(facts, matched, roots, new_nodes)
+            return None if shown else reason
     return None
+
+
+def _holds_in_all_cases(
+    facts: Facts,
+    matched: Sequence[ir.Node],
+    roots: Sequence[tuple[ir.Value, ir.Value]],
+    new_nodes: Sequence[ir.Node],
+) -> bool:
+    """Whether all roots keep their types for all element types that operands may have."""
+    inside = frozenset(matched) | frozenset(new_nodes)
+    read = (v for node in (*matched, *new_nodes) for v in node.inputs if v is not None)
+    outside = [v for v in dict.fromkeys(read) if v.producer() not in inside]
+    unknown = [v for v in outside if facts.type(v).dtype is None]
+    if not 1 <= len(unknown) <= _MOST_UNKNOWN:
+        return False
+    possible = False
+    for dtypes in itertools.product(DTYPES, repeat=len(unknown)):
+        proof = _Relational(facts, matched, new_nodes, dict(zip(unknown, dtypes, strict=True)))
+        try:
+            before = [proof.type(old, strict=True) for old, _ in roots]
+        except RefusedError:
+            continue  # no run with these element types ends without an error
+        try:
+            after = [proof.type(new, strict=True) for _, new in roots]
+        except RefusedError:
+            return False
+        if before != after or not all(_known(type_) for type_ in before):
+            return False
+        possible = True
+    return possible
 
 
 def _known(type_: Type) -> bool:
@@ -50,11 +90,17 @@ class _Relational:
     """Old and new outputs inferred over the same operands."""
 
     def __init__(
-        self, facts: Facts, matched: Sequence[ir.Node], new_nodes: Sequence[ir.Node]
+        self,
+        facts: Facts,
+        matched: Sequence[ir.Node],
+        new_nodes: Sequence[ir.Node],
+        assumed: Mapping[ir.Value, str] | None = None,
     ) -> None:
         self.facts = facts
+        self.assumed = assumed or {}
         self.inside = frozenset(matched) | frozenset(new_nodes)
         self.types: dict[ir.Value, Type] = {}
+        self.named: dict[ir.Value, int] = {}  # operands whose elements are sizes without names
 
     def unmet(self, old: ir.Value, new: ir.Value) -> str | None:
         before, after = self.type(old), self.type(new)
@@ -67,13 +113,19 @@ class _Relational:
         shape = declared.shape if before.shape is None else before.shape
         return _differs(old, "shape", shape, after.shape)
 
-    def type(self, value: ir.Value) -> Type:
-        """The value's type by inference alone inside the match, by what is known outside."""
+    def type(self, value: ir.Value, strict: bool = False) -> Type:
+        """The value's type by inference alone inside the match, by what is known outside.
+
+        Nodes that are ill-typed are an error where `strict`, else their declared types count.
+        """
         for node in self._upstream(value):
             operands = self.facts.operands(node)
             try:
-                types = node_types(self.facts, node, operands, self._operand)
+                symbols = partial(self._sizes, node, operands)
+                types = node_types(self.facts, node, operands, self._operand, symbols)
             except RefusedError:
+                if strict:
+                    raise
                 types = tuple(self.facts.type(output) for output in node.outputs)
             self.types.update(zip(node.outputs, types, strict=True))
         return self._operand(value)
@@ -82,10 +134,33 @@ class _Relational:
         found = self.types.get(value)
         if found is None:
             found = self.facts.type(value)
-            if found.shape is None:
-                found = Type(found.dtype, opaque.opaque(f"v{len(self.types)}"))
+            dtype = self.assumed.get(value, found.dtype)
+            shape = opaque.opaque(f"v{len(self.types)}") if found.shape is None else found.shape
+            found = Type(dtype, shape)
             self.types[value] = found
         return found
+
+    def _sizes(
+        self, node: ir.Node, operands: Sequence[ir.Value | None], index: int
+    ) -> tuple[Dim, ...] | None:
+        """Sizes that an integer operand holds: followed to shapes, else named after the operand.
+
+        A name stands for a size only where the operator takes its elements for nothing else:
+        Reshape's may also be 0 and -1.
+        """
+        value = operands[index] if index < len(operands) else None
+        if value is None:
+            return None
+        found = ShapeValues(self.facts).symbols(value)
+        if found is not None or _SIZES_AT.get(node.op_type) != index:
+            return found
+        shape = self._operand(value).shape
+        if shape is None or len(shape) != 1 or not isinstance(shape[0], int):
+            return None
+        if shape[0] > _MOST_SIZES:
+            return None
+        number = self.named.setdefault(value, len(self.named))
+        return tuple(f"?s{number}.{i}" for i in range(shape[0]))
 
     def _upstream(self, value: ir.Value) -> list[ir.Node]:
         """Nodes inside, operands first, that `value` is computed by and that have no type yet."""
