@@ -47,7 +47,7 @@ def mod(b: Builder[V], x: V, y: V, *, fmod: int = 0) -> V:
     return b.fmod(x, y) if fmod else b.mod(x, y)
 
 
-@pointwise("Pow", error=ACTIVATION)
+@pointwise("Pow", error=ACTIVATION, out="first")
 def power(b: Builder[V], x: V, y: V) -> V:
     """x^y, of the element type of x"""
     return b.pow(x, y)

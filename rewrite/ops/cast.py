@@ -171,4 +171,4 @@ def bit_cast_value(e: Evaluation) -> Arrays | None:
     source = of_numpy(x.dtype)
     if target is None or source is None or BITS[target] < 8:
         return None
-    return (np.ascontiguousarray(x).view(to_numpy(target)).reshape(x.shape),)
+    return (np.asarray(x).view(to_numpy(target)).reshape(x.shape, order="C"),)

@@ -199,7 +199,7 @@ def conv_transpose_value(e: Evaluation) -> Arrays | None:
     y = full[(slice(None), slice(None), *crop)]
     if bias is not None:
         y = y + widen(bias, False).reshape(-1, *(1,) * window.rank)
-    return (np.ascontiguousarray(y).astype(x.dtype),)
+    return (np.asarray(y).astype(x.dtype, order="C"),)
 
 
 def _spread(x: Array, w: Array, window: Window, group: int, extra: Sequence[int]) -> Array:

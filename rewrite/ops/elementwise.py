@@ -34,7 +34,7 @@ def negative(b: Builder[V], x: V) -> V:
 
 @pointwise("Sign")
 def sign(b: Builder[V], x: V) -> V:
-    """-1, 0 or 1"""
+    """-1, 0 or 1; of NaN nothing is said"""
     return b.sign(x)
 
 
@@ -70,8 +70,8 @@ def reciprocal(b: Builder[V], x: V) -> V:
 
 @pointwise("Relu")
 def relu(b: Builder[V], x: V) -> V:
-    """max(x, 0)"""
-    return b.max(x, 0)
+    """0 where x < 0, else x: NaN and -0 stay"""
+    return b.select(b.less(x, 0), 0, x)
 
 
 @pointwise("ThresholdedRelu")
@@ -136,7 +136,7 @@ def hard_swish(b: Builder[V], x: V) -> V:
 def shrink(b: Builder[V], x: V, *, lambd: float = 0.5, bias: float = 0.0) -> V:
     """x + bias below -lambd, x - bias above lambd, else 0"""
     low, high = b.less(x, -lambd), b.less(lambd, x)
-    return b.select(low, b.add(x, bias), b.select(high, b.sub(x, bias), b.mul(x, 0)))
+    return b.select(low, b.add(x, bias), b.select(high, b.sub(x, bias), 0.0))
 
 
 @pointwise("Softsign", error=LIBM)

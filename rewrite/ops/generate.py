@@ -257,9 +257,8 @@ def dropout(call: Call) -> Types:
 
 @value("Dropout")
 def dropout_value(e: Evaluation) -> Arrays | None:
-    """Outside training the operand itself."""
+    """Outside training the operand itself; before opset 12 its mask is not defined there."""
     x, training = e.array(0), e.optional(2)
     if training is not None and bool(training.reshape(-1)[0]):
         return None
-    mask = np.ones(x.shape, np.bool_ if e.opset >= 10 else x.dtype)
-    return (x, mask)
+    return (x, np.ones(x.shape, np.bool_)) if e.opset >= 12 else (x,)

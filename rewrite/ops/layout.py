@@ -35,7 +35,7 @@ def expand(call: Call) -> Types:
 def expand_value(e: Evaluation) -> Arrays:
     x = e.array(0)
     shape = np.broadcast_shapes(x.shape, e.integers_of(1) or ())
-    return (np.ascontiguousarray(np.broadcast_to(x, shape)),)
+    return (np.asarray(np.broadcast_to(x, shape), order="C"),)
 
 
 @op("Tile", kind="movement")
@@ -148,7 +148,7 @@ def depth_to_space_value(e: Evaluation) -> Arrays:
         y = x.reshape(n, d, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
     else:
         y = x.reshape(n, b, b, d, h, w).transpose(0, 3, 4, 1, 5, 2)
-    return (np.ascontiguousarray(y).reshape(n, d, h * b, w * b),)
+    return (np.asarray(y).reshape(n, d, h * b, w * b, order="C"),)
 
 
 @op("SpaceToDepth", kind="movement")
@@ -173,7 +173,7 @@ def space_to_depth_value(e: Evaluation) -> Arrays:
         y = blocks.transpose(0, 1, 3, 5, 2, 4)
     else:
         y = blocks.transpose(0, 3, 5, 1, 2, 4)
-    return (np.ascontiguousarray(y).reshape(n, c * b * b, h // b, w // b),)
+    return (np.asarray(y).reshape(n, c * b * b, h // b, w // b, order="C"),)
 
 
 @op("CenterCropPad", kind="movement")

@@ -183,7 +183,7 @@ def transpose(call: Call) -> Types:
 
 @value("Transpose")
 def transpose_value(e: Evaluation) -> Arrays:
-    return (np.ascontiguousarray(np.transpose(e.array(0), e.integers("perm"))),)
+    return (np.asarray(np.transpose(e.array(0), e.integers("perm")), order="C"),)
 
 
 # --- joining and cutting ----------------------------------------------------------------------
@@ -345,4 +345,4 @@ def slice_value(e: Evaluation) -> Arrays:
         index[axis] = slice(first, None if last < 0 else last, step)
         if step < 0 and last >= first:
             index[axis] = slice(0, 0)
-    return (np.ascontiguousarray(x[tuple(index)]),)
+    return (np.asarray(x[tuple(index)], order="C"),)

@@ -239,7 +239,7 @@ def _running(e: Evaluation, combine: np.ufunc, identity: int) -> Arrays:
         first[axis] = slice(0, 1)
         y[tuple(first)] = identity
     y = np.flip(y, axis) if reverse else y
-    return (np.ascontiguousarray(y).astype(x.dtype),)
+    return (np.asarray(y).astype(x.dtype, order="C"),)
 
 
 # --- the k largest ----------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class Builder(Protocol[V]):
 
 _UFUNCS: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
-    "neg": np.negative, "abs": np.absolute, "sign": np.sign, "sqrt": np.sqrt, "exp": np.exp,
+    "neg": np.negative, "abs": np.absolute, "sqrt": np.sqrt, "exp": np.exp,
     "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
@@ -132,6 +132,11 @@ class NumpyBuilder:
 
     def rint(self, x: Any) -> Any:
         return x if np.asarray(x).dtype.kind in "iub" else np.rint(x)
+
+    def sign(self, x: Any) -> Any:
+        if np.asarray(x).dtype.kind == "f" and np.isnan(x).any():
+            raise UndefinedError("the sign of NaN")
+        return np.sign(x)
 
     def div(self, x: Any, y: Any) -> Any:
         if not _integers(x, y):
@@ -207,6 +212,8 @@ def count(body: Callable[..., Any], n_operands: int, **attributes: object) -> Co
 
 # --- declaration ------------------------------------------------------------------------------
 
+Out = Literal["same", "first", "bool"]
+
 
 def pointwise(
     name: str,
@@ -214,13 +221,14 @@ def pointwise(
     domain: str = "",
     error: Literal["exact"] | float = EXACT,
     commutative: bool = False,
-    out: Literal["same", "bool"] = "same",
+    out: Out = "same",
     shape: ShapeClass | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares the operator that applies the body to each element.
 
     `shape`: that of the first operand, or of all broadcast against each other; by default the
-    first for one operand, else the second. `error`: relative to the largest output, in float32.
+    first for one operand, else the second. `out`: the element type that all operands have, that
+    of the first, or bool. `error`: relative to the largest output, in float32.
     """
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -268,11 +276,16 @@ def infer_broadcast_bool(call: Call) -> Types:
     return (Type("bool", infer_broadcast(call)[0].shape),)
 
 
+def infer_broadcast_of_first(call: Call) -> Types:
+    return (Type(call.type(0).dtype, infer_broadcast(call)[0].shape),)
+
+
 _INFER: dict[tuple[str, str], Callable[[Call], Types]] = {
     ("first", "same"): infer_first,
     ("first", "bool"): infer_first_bool,
     ("broadcast", "same"): infer_broadcast,
     ("broadcast", "bool"): infer_broadcast_bool,
+    ("broadcast", "first"): infer_broadcast_of_first,
 }
 
 

@@ -13,13 +13,44 @@ from tests.ops.harness import Case, case
 F = np.float32
 INT_MAX, INT_MIN = 2**63 - 1, -(2**63)
 
-UNARY = (
-    "Abs Neg Sign Floor Ceil Round Relu ThresholdedRelu LeakyRelu HardSigmoid HardSwish Shrink "
-    "Softsign Exp Sin Cos Tan Atan Sinh Cosh Tanh Asinh Erf Sigmoid Softplus Mish Swish Gelu Elu "
-    "Celu Selu Identity IsNaN IsInf"
-).split()
-UNIT = "Asin Acos Atanh".split()
-POSITIVE = "Sqrt Reciprocal Log".split()
+UNARY = [
+    "Abs",
+    "Neg",
+    "Sign",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Relu",
+    "ThresholdedRelu",
+    "LeakyRelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Shrink",
+    "Softsign",
+    "Exp",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Tanh",
+    "Asinh",
+    "Erf",
+    "Sigmoid",
+    "Softplus",
+    "Mish",
+    "Swish",
+    "Gelu",
+    "Elu",
+    "Celu",
+    "Selu",
+    "Identity",
+    "IsNaN",
+    "IsInf",
+]
+UNIT = ["Asin", "Acos", "Atanh"]
+POSITIVE = ["Sqrt", "Reciprocal", "Log"]
 
 elementwise: list[Case] = [
     *[case(name, "f32 2,3,4") for name in UNARY],
@@ -27,7 +58,7 @@ elementwise: list[Case] = [
     *[case(name, F([-0.75, 0.25, 0.5, -1, 1, 0][: 6 if name != "Atanh" else 3]), data=1)
       for name in UNIT],
     *[case(name, "f32>0 3,4") for name in POSITIVE],
-    case("Acosh", "f32>0 2,2", data=1) if False else case("Acosh", F([1, 1.5, 3]), data=1),
+    case("Acosh", F([1, 1.5, 3]), data=1),
     case("Gelu", "f32 7", approximate="tanh"),
     case("Swish", "f32 7", alpha=1.5),
     case("LeakyRelu", "f32 7", alpha=0.3),
@@ -43,8 +74,8 @@ elementwise: list[Case] = [
     case("BitwiseNot", "s32 2,3"),
 ]  # fmt: skip
 
-BINARY = "Add Sub Mul Div".split()
-COMPARE = "Equal Less LessOrEqual Greater GreaterOrEqual".split()
+BINARY = ["Add", "Sub", "Mul", "Div"]
+COMPARE = ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
 SHAPES = [
     ("2,3", "2,3"), ("2,3", "3"), ("2,1", "1,3"), ("", "2,3"), ("2,3", ""), ("", ""),
     ("0,3", "1"), ("1", "0"), ("4,1,3", "2,1"), ("2,1,1,1,2", "3,1,2,1"),
@@ -68,7 +99,8 @@ broadcast: list[Case] = [
     case("Pow", np.array([2, -3, 5], np.int32), np.array([3, 2, 0], np.int32), data=2),
     case("PRelu", "f32 2,3,4", "f32 3,1"),
     case("PRelu", "f32 2,3", "f32 1"),
-    *[case(op, "f32 2,3", "f32 3", "f32 2,1", opsets=(8, 99)) for op in ("Max", "Min", "Sum", "Mean")],
+    *[case(op, "f32 2,3", "f32 3", "f32 2,1", opsets=(8, 99))
+      for op in ("Max", "Min", "Sum", "Mean")],
     *[case(op, "f32 2,3") for op in ("Max", "Min", "Sum", "Mean")],
     *[case(op, "s64 2,3", "s64 3") for op in ("Max", "Min")],
     case("Where", "bool 2,1", "f32 3", "f32 1,1"),
@@ -193,7 +225,8 @@ indexing: list[Case] = [
     case("TensorScatter", "f32 2,3,8,4", "f32 2,3,2,4", np.array([1, 3])),
     *[case(op, "f32 3,4", **extra) for op in ("ArgMax", "ArgMin")
       for extra in ({}, {"axis": 1}, {"keepdims": 0})],
-    case("ArgMax", F([[1, 3, 3], [2, 2, 0]]), axis=-1, select_last_index=1, opsets=(12, 99), data=1),
+    case("ArgMax", F([[1, 3, 3], [2, 2, 0]]), axis=-1, select_last_index=1, data=1,
+         opsets=(12, 99)),
     case("ArgMin", "f32 3,4,2", axis=-2, opsets=(11, 99)),
     *[case("CumSum", "f32 3,4", np.array(a), exclusive=x, reverse=r)
       for a in (0, -1) for x in (0, 1) for r in (0, 1)],
@@ -201,10 +234,18 @@ indexing: list[Case] = [
     case("CumProd", "f32 3,4", np.array(1)),
 ]  # fmt: skip
 
-REDUCTIONS = (
-    "ReduceSum ReduceMean ReduceProd ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceSumSquare "
-    "ReduceLogSum ReduceLogSumExp"
-).split()
+REDUCTIONS = [
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceProd",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+]
 
 reduction: list[Case] = [
     *[case(op, "f32>0 2,3,4", [1]) for op in REDUCTIONS],
@@ -240,7 +281,8 @@ contraction: list[Case] = [
     case("Einsum", "f32 3,3", equation="ii"),
     case("Einsum", "f32 2,5,3", "f32 5,4", equation="b...i,...j->bij..."),
     case("MatMulInteger", "u8 2,3", "s8 3,4"),
-    case("MatMulInteger", "u8 2,3", "s8 3,4", np.array(3, np.uint8), np.array([1, -1, 0, 2], np.int8)),
+    case("MatMulInteger", "u8 2,3", "s8 3,4", np.array(3, np.uint8),
+         np.array([1, -1, 0, 2], np.int8)),
     case("MatMulInteger", "u8 2,3", "u8 3,4", np.array([3], np.uint8), np.array([1], np.uint8)),
     case("QLinearMatMul", "u8 2,3", F(0.1), np.array(2, np.uint8), "s8 3,4", F(0.2),
          np.array(1, np.int8), F(0.3), np.array(3, np.uint8)),
@@ -278,8 +320,8 @@ convolution: list[Case] = [
                     {"auto_pad": "VALID", "strides": [2, 2]})],
     *[case(op, "f32 2,3,9,11", kernel_shape=[3, 2], strides=[2, 3], ceil_mode=1, opsets=(10, 99))
       for op in ("MaxPool", "AveragePool")],
-    case("MaxPool", "f32 1,1,4,4", kernel_shape=[1, 1], strides=[3, 3], ceil_mode=1, pads=[0, 0, 1, 1],
-         opsets=(10, 99)),
+    case("MaxPool", "f32 1,1,4,4", kernel_shape=[1, 1], strides=[3, 3], ceil_mode=1,
+         pads=[0, 0, 1, 1], opsets=(10, 99)),
     case("MaxPool", "f32 1,2,9,9", kernel_shape=[3, 3], dilations=[2, 3], opsets=(10, 99)),
     case("AveragePool", "f32 1,2,9,9", kernel_shape=[3, 3], dilations=[2, 3], opsets=(19, 99)),
     case("AveragePool", "f32 1,2,5,5", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
@@ -315,7 +357,8 @@ normalization: list[Case] = [
     case("Dropout", "f32 2,3"),
     case("Dropout", "f32 2,3", out=2),
     case("NegativeLogLikelihoodLoss", "f32 3,5", np.array([1, 0, 4]), data=2),
-    case("NegativeLogLikelihoodLoss", "f32 3,5,2", np.array([[1, 0]] * 3), data=2, reduction="none"),
+    case("NegativeLogLikelihoodLoss", "f32 3,5,2", np.array([[1, 0]] * 3), data=2,
+         reduction="none"),
     case("SoftmaxCrossEntropyLoss", "f32 3,5", np.array([1, 0, 4]), data=2, out=2),
 ]  # fmt: skip
 
@@ -355,7 +398,8 @@ quantize: list[Case] = [
     case("QuantizeLinear", "f32 3,2", F([0.1, 0.2, 0.3]), axis=0, opsets=(13, 99)),
     case("QuantizeLinear", "f32 2,6", "f32>0 2,3", axis=1, block_size=2, opsets=(21, 99)),
     case("QuantizeLinear", "f32 2,3", F(0.1), output_dtype=5, opsets=(21, 99)),
-    case("QuantizeLinear", F([0.05, 0.15, 0.25, -0.05, 1e10, -1e10]), F(0.1), np.array(3, np.uint8)),
+    case("QuantizeLinear", F([0.05, 0.15, 0.25, -0.05, 1e10, -1e10]), F(0.1),
+         np.array(3, np.uint8)),
     case("DequantizeLinear", "u8 2,3", F(0.1), np.array(3, np.uint8)),
     case("DequantizeLinear", "s8 2,3", F(0.1)),
     case("DequantizeLinear", "s32 2,3", F(0.1)),
@@ -393,8 +437,8 @@ other: list[Case] = [
     case("MelWeightMatrix", np.array(8), np.array(16), np.array(8000), F(0), F(4000), data=0),
     case("Attention", "f32 2,3,4,8", "f32 2,3,6,8", "f32 2,3,6,5", out=1),
     case("Attention", "f32 2,4,24", "f32 2,6,24", "f32 2,6,15", q_num_heads=3, kv_num_heads=3),
-    case("Attention", "f32 2,3,4,8", "f32 2,3,6,8", "f32 2,3,6,8", None, "f32 2,3,7,8", "f32 2,3,7,8",
-         out=3),
+    case("Attention", "f32 2,3,4,8", "f32 2,3,6,8", "f32 2,3,6,8", None, "f32 2,3,7,8",
+         "f32 2,3,7,8", out=3),
     case("RotaryEmbedding", "f32 2,3,4,8", "f32 2,4,4", "f32 2,4,4"),
     case("LinearAttention", "f32 2,5,24", "f32 2,5,12", "f32 2,5,10", q_num_heads=4, kv_num_heads=2,
          update_rule="linear", out=2),

@@ -229,7 +229,7 @@ def reference_values(found: Case, opset: int) -> list[Array] | None:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results = ReferenceEvaluator(model).run(None, feeds)
-    except Exception:  # the evaluator raises whatever its Python code raises
+    except Exception:  # noqa: BLE001 - the evaluator raises whatever its Python code raises
         return None
     return [np.asarray(r) for r in results]
 
@@ -251,7 +251,7 @@ def runtime_values(found: Case, opset: int) -> list[Array] | None:
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         results = session.run(None, feeds)
-    except Exception:  # no kernel, or operands that it refuses
+    except Exception:  # noqa: BLE001 - no kernel, or operands that it refuses
         return None
     return [np.asarray(r) for r in results]
 
