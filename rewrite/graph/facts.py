@@ -313,10 +313,13 @@ def schema_default(domain: str, op_type: str, opset: int, name: str) -> object |
     schema = schemas.lookup(domain, op_type, opset)
     if schema is not None and name in schema.attributes:
         return schema.attributes[name].default
-    for later in schemas.versions(domain, op_type):
-        if later.since > opset and name in later.attributes:
+    having = [v for v in schemas.versions(domain, op_type) if name in v.attributes]
+    for later in having:
+        if later.since > opset:
             return later.attributes[name].default
-    return None
+    # Dropped since: what the last version that had it did without being told (BatchNormalization's
+    # spatial became the only way).
+    return having[-1].attributes[name].default if having else None
 
 
 def walk(
