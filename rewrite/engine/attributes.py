@@ -31,7 +31,7 @@ def resolve(
     """Carried attributes, then those given. A given value of None leaves the attribute out."""
     made: dict[str, ir.Attr] = {}
     for name in carry:
-        node = _carried_node(env, name)
+        node = carried_node(env, name)
         if node is not None:
             made.update(_carried(facts, node, schema, given))
     for name, value in given.items():
@@ -46,7 +46,7 @@ def resolve(
     return made
 
 
-def _carried_node(env: Env, name: str) -> ir.Node | None:
+def carried_node(env: Env, name: str) -> ir.Node | None:
     """The node that produced a matched value; None where its alternative was not taken."""
     value = env.names.get(name)
     if isinstance(value, tuple):

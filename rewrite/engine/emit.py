@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from rewrite.engine.attributes import resolve
+from rewrite.engine.attributes import carried_node, resolve
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
 from rewrite.errors import Span
@@ -32,6 +32,8 @@ from rewrite.ops.dtypes import from_type_string
 from rewrite.schema import OperandSchema, OpSchema
 
 _INFIX: Mapping[str, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+
+REPEATED = "@"  # `@m(x)`: the operator that produced `m`, with its attributes
 
 Make = Callable[["Builder"], object]
 
@@ -192,10 +194,20 @@ class MakeNode:
                 operands.extend(made)
             else:
                 raise RefusedError(f"{describe(made)} is not a list")
-        schema = builder.schema(DOMAINS[self.op.prefix], self.op.name)
+        schema = self._schema(builder)
         given = {name: make(builder) for name, make in self.attributes}
         made = resolve(builder.facts, builder.env, schema, given, self.carry)
         return builder.node(schema, operands, made, n_outputs)
+
+
+    def _schema(self, builder: Builder) -> OpSchema:
+        """The operator written, or the one that a matched value comes from."""
+        if self.op.prefix != REPEATED:
+            return builder.schema(DOMAINS[self.op.prefix], self.op.name)
+        node = carried_node(builder.env, self.op.name)
+        if node is None:
+            raise RefusedError(f"no node computes '{self.op.name}'")
+        return builder.schema(node.domain, node.op_type)
 
 
 def compile_emit(statements: Sequence[ast.EmitStatement]) -> tuple[Statement, ...]:
@@ -217,7 +229,7 @@ def _make_node(expr: ast.OpExpr) -> MakeNode:
             i for i, operand in enumerate(expr.operands) if isinstance(operand, ast.Splat)
         ),
         attributes=tuple((a.name, _compile(a.value)) for a in expr.attributes),
-        carry=expr.carry,
+        carry=expr.carry if expr.op.prefix != REPEATED else (expr.op.name, *expr.carry),
     )
 
 
