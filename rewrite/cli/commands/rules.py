@@ -49,9 +49,12 @@ def _load(folder: Path) -> RulePack:
 
 
 def _pack(pack: RulePack) -> Iterator[str]:
-    yield f"{pack.name}: {pack.doc} ({len(pack.rules)} rules)"
-    width = max((len(rule.name) for rule in pack.rules), default=0)
-    for rule in pack.rules:
+    own = [rule for rule in pack.rules if pack.origins[rule.name].pack == pack.name]
+    more = len(pack.rules) - len(own)
+    inherited = f", and {more} of packs that it extends" if more else ""
+    yield f"{pack.name}: {pack.doc} ({len(own)} rules{inherited})"
+    width = max((len(rule.name) for rule in own), default=0)
+    for rule in own:
         yield f"  {rule.name:{width}}  {_claim(rule.claim):22}  {_summary(rule)}"
 
 
