@@ -353,7 +353,7 @@ normalization: list[Case] = [
     case("LpNormalization", "f32 2,3,4", axis=1, p=1),
     case("MeanVarianceNormalization", "f32 2,3,4,5"),
     case("LRN", "f32 2,5,3,3", size=3),
-    case("LRN", "f32 2,5,3,3", size=4, alpha=0.1, beta=0.5, bias=2.0),
+    case("LRN", "f32 2,5,3,3", size=5, alpha=0.1, beta=0.5, bias=2.0),
     case("Dropout", "f32 2,3"),
     case("Dropout", "f32 2,3", out=2),
     case("NegativeLogLikelihoodLoss", "f32 3,5", np.array([1, 0, 4]), data=2),
