@@ -13,6 +13,7 @@ from typing import Any
 from lark import Token
 
 from rewrite.errors import Collector, Label, Span
+from rewrite.lang import ast
 from rewrite.lang.limits import NAME_CHARACTERS, NUMBER_CHARACTERS
 
 NAME_TYPES = ("LOWER", "UPPER", "OVER", "OPSET", "WITH")
@@ -38,11 +39,13 @@ class BuilderBase:
         self.file = ""
         self.errors = Collector()
         self.bare_operators = False  # a method got an UpperCase name: operator or value?
+        self.loose: list[ast.OpName] = []  # `prefix.Name` seen, not yet an argument of a method
 
     def begin(self, file: str, errors: Collector) -> None:
         self.file = file
         self.errors = errors
         self.bare_operators = False
+        self.loose = []
 
     def span(self, first: Child, last: Child) -> Span:
         """From the start of one child to the end of another."""
@@ -97,6 +100,13 @@ class BuilderBase:
     def names(self, children: Iterable[Child]) -> list[Token]:
         """The names in a list, without commas and keywords."""
         return [c for c in children if isinstance(c, Token) and c.type in NAME_TYPES]
+
+    def refuse_loose(self) -> None:
+        """Report operator names that stand where a value should."""
+        for op in self.loose:
+            hint = f"write `{op.prefix}.{op.name}(...)`"
+            self.report("RW116", f"{op.prefix}.{op.name} without operands is no value", op, hint)
+        self.loose = []
 
     # --- numbers
 

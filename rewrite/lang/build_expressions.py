@@ -111,6 +111,7 @@ class ExpressionBuilder(PatternBuilder):
         if isinstance(argument, ast.Name) and argument.name[0].isupper():
             self.bare_operators = True
             return ast.OpName(argument.span, "", argument.name)
+        self.loose = [op for op in self.loose if op is not argument]
         found: ast.Expr | ast.OpName = argument
         return found
 
@@ -124,7 +125,7 @@ class ExpressionBuilder(PatternBuilder):
         return self._make(ast.OpName(self.span(c[0], c[1]), "@", self.word(c[1])), c, c[2:])
 
     def prefixed_make(self, c: list[Child]) -> ast.OpExpr:
-        return self._make(self.operator_name(c[:3]), c, c[3:])
+        return self._make(self._prefixed(c[:3]), c, c[3:])
 
     def _make(self, op: ast.OpName, c: list[Child], rest: list[Child]) -> ast.OpExpr:
         attributes: tuple[ast.AttributeEmit, ...] = ()
@@ -141,6 +142,11 @@ class ExpressionBuilder(PatternBuilder):
         return ast.OpExpr(self.around(c), op, tuple(operands), attributes, carry)
 
     def operator_name(self, c: list[Child]) -> ast.OpName:
+        op = self._prefixed(c)
+        self.loose.append(op)
+        return op
+
+    def _prefixed(self, c: list[Child]) -> ast.OpName:
         span = self.around(c)
         if isinstance(c[0], ast.Name) and c[0].name[0].islower():
             return ast.OpName(span, c[0].name, self.word(c[2]))

@@ -89,6 +89,7 @@ class RuleBuilder(ExpressionBuilder):
         return rule
 
     def _shallow(self, item: ast.Node) -> bool:
+        self.refuse_loose()
         deep = too_deep(item, NESTING)
         if deep is None:
             return True

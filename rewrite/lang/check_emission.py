@@ -19,7 +19,7 @@ from rewrite.lang.check_patterns import (
     report_attribute,
     tops,
 )
-from rewrite.lang.kinds import ACCEPTED, VALUE, WORDS, Info
+from rewrite.lang.kinds import ACCEPTED, MAKES_NODES, VALUE, WORDS, Info
 from rewrite.lang.opsets import operand_count, usable
 from rewrite.lang.scope import Facts
 from rewrite.lang.versions import (
@@ -146,8 +146,19 @@ class _Maker(ExpressionChecker):
         base = checker.expressions
         super().__init__(base.scope, base.vocabulary, base.errors, base.lets, emitting=True)
         self.checker = checker
+        self.computing = 0  # inside what is computed before the nodes are made
+
+    def infer(self, expr: ast.Expr, facts: Facts) -> Info:
+        if not _is_computed(expr):
+            return super().infer(expr, facts)
+        self.computing += 1
+        info = super().infer(expr, facts)
+        self.computing -= 1
+        return info
 
     def make(self, expr: ast.OpExpr, facts: Facts) -> Info:
+        if self.computing:
+            return super().make(expr, facts)
         for operand in expr.operands:
             self._operand(operand, facts)
         if expr.op.prefix == "@":
@@ -218,7 +229,9 @@ class _Maker(ExpressionChecker):
 
     def _attribute(self, attribute: ast.AttributeEmit, kind: AttributeKind, facts: Facts) -> None:
         value = attribute.value
+        self.computing += 1
         info = self.infer(value, facts)
+        self.computing -= 1
         if info.absent == "branch":
             self.report_absent(value, info)
             info = replace(info, absent=None)
@@ -284,6 +297,15 @@ class _Maker(ExpressionChecker):
         elif all(a.name in attributes(versions) for a in expr.attributes):
             message = f"no version of {expr.op.name} has all these operands and attributes"
             self.errors.add("RW204", message, expr.span, "see `opset` and pack.yaml")
+
+
+def _is_computed(expr: ast.Expr) -> bool:
+    """Whether the parts of an expression are values, not nodes: no operator can stand there."""
+    if isinstance(expr, ast.Binary):
+        return expr.operator not in MAKES_NODES and expr.operator != "??"
+    if isinstance(expr, ast.Unary):
+        return expr.operator == "not"
+    return not isinstance(expr, ast.OpExpr | ast.Case | ast.Name | ast.Splat | ast.Constant)
 
 
 def _by_name(rule: ast.Rule) -> dict[str, ast.MatchStatement | ast.EachStatement]:

@@ -236,7 +236,8 @@ class ExpressionChecker(CallChecker):
             return VALUE
         self.numeric(left, expr.left, expr.operator)
         self.numeric(right, expr.right, expr.operator)
-        return Info(join(left, right).kind)
+        kind = join(left, right).kind
+        return Info("tensor" if kind == "value" else kind)
 
     def numeric(self, info: Info, expr: ast.Expr, operator: str) -> None:
         if info.kind in NUMERIC:

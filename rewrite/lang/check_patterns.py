@@ -241,7 +241,7 @@ def known_versions(
     every = operators.all(op)
     if every and every[0].domain == "":
         low, high = opsets
-        last = " and deprecated later" if every[-1].deprecated else ""
+        last = " and was deprecated later" if every[-1].deprecated else ""
         message = f"{op.name} does not exist in opsets {low} to {high}"
         hint = f"it came with opset {every[0].since}{last}; see `opset` and pack.yaml"
         errors.add("RW204", message, op.span, hint)

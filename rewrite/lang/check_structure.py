@@ -39,7 +39,7 @@ def statement_names(statement: Statement) -> tuple[str, ...]:
 def check_unused(rule: ast.Rule, scope: Scope, errors: Collector) -> None:
     """`let`s and attributes that are bound and never asked for."""
     for step in rule.steps:
-        if isinstance(step, ast.Let) and step.name not in scope.used:
+        if isinstance(step, ast.Let) and step.name not in (*scope.used, "_"):
             message = f"`{step.name}` is computed and never used"
             errors.add("RW223", message, step.span, "remove the `let`")
     for binding in scope.bindings.values():
@@ -56,22 +56,30 @@ def check_unused(rule: ast.Rule, scope: Scope, errors: Collector) -> None:
 def _connected(match: Sequence[Statement], errors: Collector) -> None:
     """Each statement shares a value with the others: report those apart from the last one."""
     values = [_values(s) for s in match]
-    reached = set(values[-1]) if values else set()
     waiting = list(range(len(match) - 1))
+    _take_connected(set(values[-1]) if values else set(), values, waiting)
+    while waiting:
+        first = waiting.pop(0)
+        name = statement_names(match[first])[0]
+        note = (Label(match[-1].span, "the last statement, where matching begins"),)
+        message = f"the statement of `{name}` shares no value with the last one"
+        hint = "use its name, or one of its operands"
+        errors.add("RW242", message, match[first].span, hint, note)
+        _take_connected(set(values[first]), values, waiting)
+
+
+def _take_connected(
+    reached: set[str], values: Sequence[frozenset[str]], waiting: list[int]
+) -> None:
+    """Remove from `waiting` every statement that hangs together with the values reached."""
     growing = True
     while growing:
         growing = False
         for i in tuple(waiting):
-            if reached.isdisjoint(values[i]):
-                continue
-            reached |= values[i]
-            waiting.remove(i)
-            growing = True
-    for i in waiting:
-        name = statement_names(match[i])[0]
-        note = (Label(match[-1].span, "the last statement, where matching begins"),)
-        message = f"the statement of `{name}` shares no value with the others"
-        errors.add("RW242", message, match[i].span, "use its name, or one of its operands", note)
+            if not reached.isdisjoint(values[i]):
+                reached |= values[i]
+                waiting.remove(i)
+                growing = True
 
 
 def _values(statement: Statement) -> frozenset[str]:

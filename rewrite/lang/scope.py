@@ -255,14 +255,18 @@ class ScopeBuilder:
             known = Binding(name, sort, span, kind, const, listed=self.inside)
             self.scope.bindings[name] = known
         elif known.sort != sort:
-            note = (Label(known.span, f"here it is a {known.sort}"),)
-            message = f"`{name}` is the name of a {sort} here and of a {known.sort} elsewhere"
+            note = (Label(known.span, f"here it is {_a(known.sort)}"),)
+            message = f"`{name}` names {_a(sort)} here and {_a(known.sort)} elsewhere"
             self.errors.add("RW221", message, span, "choose another name", note)
         known.const |= const
         known.listed &= self.inside
         known.places += 1
         if way not in known.ways:
             known.ways.append(way)
+
+
+def _a(sort: Sort) -> str:
+    return f"an {sort}" if sort[0] in "ai" else f"a {sort}"
 
 
 def build_scope(rule: ast.Rule, errors: Collector) -> Scope:
@@ -294,5 +298,5 @@ def _check_names(rule: ast.Rule, scope: Scope, errors: Collector) -> None:
     for name, branch in scope.branches.items():
         if name in scope.bindings:
             note = (Label(scope.bindings[name].span, "bound here"),)
-            message = f"the alternative `{name}` has the name of a {scope.bindings[name].sort}"
+            message = f"the alternative `{name}` has the name of {_a(scope.bindings[name].sort)}"
             errors.add("RW229", message, branch.span, "choose another name", note)

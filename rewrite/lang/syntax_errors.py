@@ -180,7 +180,7 @@ def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str
         return "a statement is `name = ...`"
     if kind == "COLON" and "BAR" in accepted:
         return "a type inside an infix pattern or alternative needs parentheses: `a + (b: const)`"
-    if kind == "BAR" and "LSQB" in accepted and "LOWER" not in accepted:
+    if kind == "BAR" and {"LSQB", "COMMA"} <= accepted:
         return "a typed value among alternatives needs parentheses: `(x: const) | Relu(x)`"
     if kind == "QUESTION":
         return "`name?` can only be an operand of an operator: `Conv(x, W, B?)`"
