@@ -238,6 +238,9 @@ def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -
 def rename(value: ir.Value, name: str) -> None:
     """Rename a value, but not its tensor, which may be shared with the caller's model."""
     tensor = value.const_value
+    if tensor is None:  # setting a tensor, even to None, costs more than all else here
+        value.name = name
+        return
     value.const_value = None
     value.name = name
     value.const_value = tensor
