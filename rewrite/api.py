@@ -24,7 +24,7 @@ from rewrite.engine.ledger import CLASSES, Bound, Ledger
 from rewrite.engine.limits import Limits, Options, Progress
 from rewrite.engine.report import kernels, nodes, unsupported, write_ledger
 from rewrite.errors import error
-from rewrite.graph import io
+from rewrite.graph import collector, io
 from rewrite.graph.model import LoadedModel
 from rewrite.match.cache import open_packs
 from rewrite.match.matcher import Matcher
@@ -80,7 +80,7 @@ def apply(
         hint = "the classes are " + ", ".join(CLASSES)
         raise error("RW601", f"there is no class of exactness `{limit}`", hint=hint)
     seconds = {"load": 0.0, "match": 0.0, "fold": 0.0, "save": 0.0, "total": 0.0}
-    with _timed(seconds, "total"):
+    with _timed(seconds, "total"), collector.paused():
         with _timed(seconds, "load"):
             chosen = load_target(str(target), vocabulary())
             matcher = matcher_for(chosen, rules, limit)

@@ -153,6 +153,7 @@ class _Run:
     def _fold(self) -> None:
         start = time.perf_counter()
         for new, values in self.folder.run():
+            self.folder.changed(new, values)
             self._touch(new, values)
         self.seconds["fold"] += time.perf_counter() - start
 
@@ -225,10 +226,11 @@ class _Run:
             self.stop = "limit_applications"
         elif self.nodes > self.most_nodes:
             self.stop = "limit_growth"
-        fallen = [v for v, count in before.items() if _FEW_USES >= len(v.uses()) < count]
+        fallen = [v for v, count in before.items() if _FEW_USES >= len(v._uses) < count]
         values = [*done.roots, *fallen]
         producers = [p for v in fallen if (p := v.producer()) is not None]
         self._touch((*done.added, *producers), values)
+        self.folder.changed(done.added, done.roots)
         if self.folder.work:
             self._fold()
 
@@ -239,11 +241,13 @@ class _Run:
         nodes = affected(new, values, self.radius)
         for phase in self.phases:
             phase.work.push(nodes)
-        self.folder.push(nodes)
 
 
 def _use_counts(nodes: Sequence[ir.Node]) -> dict[ir.Value, int]:
-    """The operands of matched nodes and how often each is used."""
+    """The computed operands of matched nodes and how often each is used."""
     return {
-        value: len(value.uses()) for node in nodes for value in node.inputs if value is not None
+        value: len(value._uses)  # uses() copies all of them
+        for node in nodes
+        for value in node.inputs
+        if value is not None and value.producer() is not None
     }

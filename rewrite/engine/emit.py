@@ -199,7 +199,6 @@ class MakeNode:
         made = resolve(builder.facts, builder.env, schema, given, self.carry)
         return builder.node(schema, operands, made, n_outputs)
 
-
     def _schema(self, builder: Builder) -> OpSchema:
         """The operator written, or the one that a matched value comes from."""
         if self.op.prefix != REPEATED:

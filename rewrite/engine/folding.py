@@ -26,7 +26,7 @@ from rewrite.engine.journal import Folded, Log, Refused
 from rewrite.engine.ledger import EXACT
 from rewrite.engine.limits import Limits, Options
 from rewrite.engine.refused import RefusedError
-from rewrite.engine.shapes import ShapeValues
+from rewrite.engine.shapes import ShapeValues, follows_shapes
 from rewrite.engine.worklist import Worklist
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
@@ -78,9 +78,18 @@ class Folder:
         if self.options.fold:
             self.work.seed(nodes)
 
-    def push(self, nodes: Sequence[ir.Node]) -> None:
-        if self.options.fold:
-            self.work.push(nodes)
+    def changed(self, new: Sequence[ir.Node], values: Sequence[ir.Value]) -> None:
+        """New nodes, and values that took the place of others: constants make users foldable."""
+        if not self.options.fold:
+            return
+        users = [
+            usage.node
+            for value in values
+            if self.facts.constant(value) is not None
+            for usage in value.uses()
+        ]
+        if new or users:
+            self.work.push((*new, *users))
 
     def run(self) -> Iterator[Change]:
         while (node := self.work.pop()) is not None:
@@ -100,9 +109,9 @@ class Folder:
     def _visit(self, node: ir.Node) -> Change | None:
         if node.op_type == "If" and node.domain == "":
             return inline_if(self.facts, self.log, node)
-        if not self._is_candidate(node):
-            return self._shape(node)
-        return self._fold(node)
+        if self._is_candidate(node):
+            return self._fold(node)
+        return self._shape(node) if follows_shapes(self.facts, node) else None
 
     def _is_candidate(self, node: ir.Node) -> bool:
         """Whether all operands are known and the operator may be computed ahead."""

@@ -31,9 +31,7 @@ class ShapeValues:
         self.facts = facts
 
     def constant(self, node: ir.Node) -> np.ndarray | None:
-        """The node's only output as a constant, where every element is a number."""
-        if node.domain != "" or node.op_type not in _RULES or len(node.outputs) != 1:
-            return None
+        """The only output of a node that `follows_shapes`, where every element is a number."""
         known = self._of_node(node, _DEEPEST)
         if known is None or any(isinstance(item, str) for item in known[0]):
             return None
@@ -207,3 +205,10 @@ _RULES: Mapping[str, Rule] = {
     "Mul": _arithmetic(dims.mul),
     "Div": _arithmetic(_divide),
 }
+
+
+def follows_shapes(facts: Facts, node: ir.Node) -> bool:
+    """Whether the node computes integers as they are computed from shapes."""
+    if node.op_type not in _RULES or node.domain != "" or len(node.outputs) != 1:
+        return False
+    return facts.type(node.outputs[0]).dtype in ("s64", "s32")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable
+from itertools import islice
 
 import onnx_ir as ir
 
@@ -70,7 +71,7 @@ def affected(new: Iterable[ir.Node], values: Iterable[ir.Value], depth: int) -> 
     for _ in range(depth):
         nodes: dict[ir.Node, None] = {}
         for value in level:
-            for node, _index in value.uses()[:_MOST_USES]:  # type: ignore[index]
+            for node, _index in islice(value._uses, _MOST_USES):  # uses() copies all of them
                 if node not in found:
                     found[node] = None
                     nodes[node] = None
