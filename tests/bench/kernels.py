@@ -48,7 +48,7 @@ class Row:
 def corpus() -> Path | None:
     """The folder of models, or None where this machine has none."""
     named = os.environ.get("REWRITE_CORPUS")
-    folder = Path(named) if named else HERE.parents[2].parent / "shared" / "models"
+    folder = Path(named) if named else HERE.parents[2] / "shared" / "models"
     return folder if (folder / "MANIFEST.csv").is_file() else None
 
 
@@ -117,7 +117,13 @@ def main() -> int:
         print("no corpus: set REWRITE_CORPUS")
         return 1
     chosen = [path for path in models(folder) if options.match in path.name]
-    rows = [measure(path, options.runs, options.operators) for path in chosen]
+    rows, crashed = [], []
+    for path in chosen:
+        try:
+            rows.append(measure(path, options.runs, options.operators))
+        except Exception as crash:  # noqa: BLE001 - reported, and the other models go on
+            crashed.append(path.name)
+            print(f"{path.name}: {crash!r:.300}")
     for row in rows:
         print(
             f"{row.name:32s} before {row.before:5d} theirs {row.theirs:5d} ours {row.ours:5d} "
@@ -126,7 +132,7 @@ def main() -> int:
     mean = math.exp(sum(math.log(row.ratio) for row in rows) / len(rows))
     print(f"geometric mean of ours over theirs: {mean:.3f}")
     differs = [row.name for row in rows if row.equal.startswith("different")]
-    return 0 if mean <= 1.0 and not differs else 1
+    return 0 if mean <= 1.0 and not differs and not crashed else 1
 
 
 if __name__ == "__main__":

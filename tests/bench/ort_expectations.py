@@ -62,7 +62,7 @@ class Fact:
 def corpus() -> Path | None:
     """The folder of models, or None where this machine has none."""
     named = os.environ.get("REWRITE_CORPUS")
-    folder = Path(named) if named else HERE.parents[2].parent / "shared" / "models"
+    folder = Path(named) if named else HERE.parents[2] / "shared" / "models"
     return folder if (folder / "ORT_EXPECTATIONS.csv").is_file() else None
 
 
@@ -129,6 +129,8 @@ def judge(folder: Path, fact: Fact) -> Verdict:
         after = count(rewrite.apply(path, target="onnxruntime-cpu").model)
     except RewriteError as refused:
         return Verdict(fact, False, f"refused: {refused.diagnostics[0].message}")
+    except Exception as crash:  # noqa: BLE001 - a crash is a missed fact, and the others go on
+        return Verdict(fact, False, f"crash: {crash!r:.200}")
     wanted = before | dict.fromkeys(after.keys() - before.keys(), 0)
     wanted = wanted if fact.expected is None else fact.expected
     wrong = {name: after.get(name, 0) for name, n in wanted.items() if after.get(name, 0) != n}
