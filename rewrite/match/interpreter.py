@@ -24,9 +24,11 @@ from rewrite.match.rule import CompiledRule, Match, Mismatch
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
 
-MOST_STEPS = 100_000
+MOST_STEPS = 20_000
 
 Operand = ir.Value | None
+Chosen = tuple[int, str]  # the form of an alternative taken, and its name
+Guarded = tuple[int, int]  # the form of an alternative with a guard, and the guard's number
 
 
 class _OutOfSteps(Exception):  # noqa: N818 - a stop reason
@@ -65,8 +67,8 @@ class _Search:
         self.target = target
         self.names: dict[str, object] = {}
         self.nodes: list[Taken] = []
-        self.branches: list[str] = []
-        self.guards: list[int] = []
+        self.branches: list[Chosen] = []
+        self.guards: list[Guarded] = []
         self.steps = 0
         self.best: tuple[int, Failure] | None = None
 
@@ -194,9 +196,9 @@ class _Search:
         for branch in form.branches:
             self._step()
             if branch.name is not None:
-                self.branches.append(branch.name)
+                self.branches.append((form.index, branch.name))
             if branch.guard is not None:
-                self.guards.append(branch.guard)
+                self.guards.append((form.index, branch.guard))
             yield from self._visit(branch.form, value)
             if branch.guard is not None:
                 self.guards.pop()
@@ -349,6 +351,7 @@ class _Search:
     def _each_from_anchor(self, statement: f.Each) -> Iterator[None]:
         """The anchor is one of the siblings: what it binds outside `inner` holds for all."""
         value = self.anchor.outputs[0]
+        own = {form.index for form in f.walk(statement.form)}
         seen: list[dict[str, object]] = []
         for _ in self._visit(statement.form, value):
             outer = {n: v for n, v in self.names.items() if n not in statement.inner}
@@ -357,13 +360,16 @@ class _Search:
                 continue
             seen.append(outer)
             saved = (self.names, self.nodes, self.branches, self.guards)
-            self.names, self.nodes, self.branches, self.guards = dict(outer), [], [], []
+            self.names = dict(outer)
+            self.nodes = [t for t in self.nodes if t.index not in own]
+            self.branches = [b for b in self.branches if b[0] not in own]
+            self.guards = [g for g in self.guards if g[0] not in own]
             yield from self._each(statement, start, self.anchor)
             self.names, self.nodes, self.branches, self.guards = saved
 
     def _each(self, statement: f.Each, start: ir.Value, anchor: ir.Node | None) -> Iterator[None]:
         """All siblings, up to `most`; among them the anchor, where it is one."""
-        found: list[tuple[ir.Value, dict[str, object], list[Taken], list[str]]] = []
+        found: list[tuple[ir.Value, dict[str, object], list[Taken], list[Chosen]]] = []
         tops = f.tops(statement.form, self.pattern.statements)
         for node in structure.consumers_within(start, statement.reach):
             if len(found) == statement.most:
@@ -376,10 +382,11 @@ class _Search:
         values = [value for value, _, _, _ in found]
         if len(found) < statement.least:
             reason = f"it has {len(found)} siblings, {statement.least} are needed"
-            self._fail("siblings", reason, statement.span, start)
+            self.fail(Failure("siblings", reason, statement.span, start), 1)
             return
         if anchor is not None and anchor.outputs[0] not in values:
-            self._fail("siblings", "it is not among the siblings", statement.span, anchor)
+            reason = "it is not among the siblings"
+            self.fail(Failure("siblings", reason, statement.span, anchor), len(found))
             return
         before = (self.names, self.nodes, self.branches)
         lists = {n: tuple(names.get(n) for _, names, _, _ in found) for n in statement.inner}
@@ -394,7 +401,7 @@ class _Search:
 
     def _sibling(
         self, statement: f.Each, value: ir.Value
-    ) -> tuple[dict[str, object], list[Taken], list[str]] | None:
+    ) -> tuple[dict[str, object], list[Taken], list[Chosen]] | None:
         """The first way in which one value is a sibling, its guards included."""
         known = len(self.nodes), len(self.branches), len(self.guards)
         ways = self._visit(statement.form, value)
@@ -409,9 +416,9 @@ class _Search:
             pass  # let the walk take back its bindings
         return found
 
-    def _guarded(self, env: Env, guards: list[int], statement: f.Each) -> bool:
+    def _guarded(self, env: Env, guards: list[Guarded], statement: f.Each) -> bool:
         own = [] if statement.guard is None else [statement.guard]
-        for guard in guards + own:
+        for guard in [*(number for _, number in guards), *own]:
             failure = accept_guard(self.rule, env, guard)
             if failure is not None:
                 self.fail(failure)
@@ -423,14 +430,14 @@ class _Search:
     def _env(self, nodes: list[Taken]) -> Env:
         names = dict.fromkeys(self.pattern.names) | self.names
         matched = tuple(dict.fromkeys(t.node for t in nodes))
-        branches = frozenset(self.branches)
+        branches = frozenset(name for _, name in self.branches)
         return Env(names, self.facts, self.target, branches, matched, self.rule.lets)
 
     def accept(self) -> Match | None:
         """The match, if what concerns all of it holds: uses, roots, guards, conditions."""
-        found = accept(
-            self.rule, self.names, self.nodes, self.branches, self.guards, self.facts, self.target
-        )
+        branches = [name for _, name in self.branches]
+        guards = [number for _, number in self.guards]
+        found = accept(self.rule, self.names, self.nodes, branches, guards, self.facts, self.target)
         if isinstance(found, Match):
             return found
         self.fail(found)
@@ -450,10 +457,13 @@ class _Search:
     def _fail(self, code: str, reason: str, span: Span | None, subject: object) -> None:
         self.fail(Failure(code, reason, span, subject))
 
-    def fail(self, failure: Failure) -> None:
-        """Remember the failure if no attempt got further before."""
-        reached = len(self.nodes)
-        if self.best is None or reached > self.best[0]:
+    def fail(self, failure: Failure, beyond: int = 0) -> None:
+        """Remember the failure if no attempt got further before.
+
+        `beyond`: nodes that were found and left again.
+        """
+        reached = len(self.nodes) + beyond
+        if self.best is None or reached > self.best[0] or (beyond and reached == self.best[0]):
             self.best = reached, failure
 
     def stop(self) -> None:

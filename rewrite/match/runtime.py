@@ -24,7 +24,7 @@ Operand = ir.Value | None
 Operands = Sequence[Operand]
 Matching = Callable[[ir.Node, Facts, CompiledRule, Target | None], Match | None]
 
-MOST_STEPS = 100_000
+MOST_STEPS = 20_000
 UNSET = object()
 
 _steps: ContextVar[list[int]] = ContextVar("steps")
