@@ -128,7 +128,8 @@ def verdict(verified: Mapping[str, Any]) -> str:
     """One line on the comparison with the original."""
     if verified["status"] == "unverified":
         return f"not compared: {verified['reason']}"
-    runs = f"{verified['runs']} runs with {verified['runtime']}"
+    count = verified["runs"]
+    runs = f"{count} run{'' if count == 1 else 's'} with {verified['runtime']}"
     if verified["status"] == "different":
         return f"DIFFERENT in {runs}: {verified['reason']}"
     if verified["bound"] == "exact":

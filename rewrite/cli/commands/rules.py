@@ -52,7 +52,8 @@ def _pack(pack: RulePack) -> Iterator[str]:
     own = [rule for rule in pack.rules if pack.origins[rule.name].pack == pack.name]
     more = len(pack.rules) - len(own)
     inherited = f", and {more} of packs that it extends" if more else ""
-    yield f"{pack.name}: {pack.doc} ({len(own)} rules{inherited})"
+    count = f"{len(own)} rule{'' if len(own) == 1 else 's'}"
+    yield f"{pack.name}: {pack.doc} ({count}{inherited})"
     width = max((len(rule.name) for rule in own), default=0)
     for rule in own:
         yield f"  {rule.name:{width}}  {_claim(rule.claim):22}  {_summary(rule)}"
