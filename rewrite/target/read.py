@@ -94,7 +94,10 @@ class Reader:
     def _wrong(self, node: yaml.Node, expected: str) -> Value:
         found = {"MappingNode": "a table", "SequenceNode": "a list"}.get(type(node).__name__)
         found = found or f"`{node.value}`"
-        self.problems.add("RW404", f"expected {expected}, found {found}", self.span(node))
+        hint = None
+        if isinstance(node, yaml.MappingNode) and _holds_value(node):
+            hint = "a fact is {value: …, source: …}; a source with a comma needs quotes"
+        self.problems.add("RW404", f"expected {expected}, found {found}", self.span(node), hint)
         return BAD
 
     # --- tables, maps, lists -------------------------------------------------------------------
@@ -240,6 +243,10 @@ class Reader:
             return (domain, name)
         self.problems.add("RW410", f"no operator is called `{text}`", self.span(node))
         return BAD
+
+
+def _holds_value(node: yaml.MappingNode) -> bool:
+    return any(isinstance(k, yaml.ScalarNode) and k.value == "value" for k, _ in node.value)
 
 
 def _bound(kind: Number, number: float) -> str | None:

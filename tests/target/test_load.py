@@ -156,6 +156,10 @@ BAD = {
     "unknown key": ("packss: []\n", ("RW403", 6, 1, "did you mean `packs`")),
     "unknown key inside": ("isa: {triple: t, cup: x}\n", ("RW403", 6, 18, "did you mean `cpu`")),
     "wrong type": ("vector_bytes: wide\n", ("RW404", 6, 15, "expected power of two")),
+    "source with a comma": (
+        "vector_bytes: {value: 8, source: a, b}\n",
+        ("RW404", 6, 15, "a source with a comma needs quotes"),
+    ),
     "text for a flag": ("limits: {Conv: {static: 1}}\n", ("RW404", 6, 25, "true or false")),
     "list for a table": ("isa: [t]\n", ("RW404", 6, 6, "expected a table, found a list")),
     "table for a list": ("fused: {}\n", ("RW404", 6, 8, "expected a list, found a table")),
