@@ -48,6 +48,8 @@ def binary(symbol: str, a: object, b: object, env: Env) -> object:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return _numbers(symbol, a, b)
     for side in (a, b):
+        if isinstance(side, Symbol):
+            raise Unknown(f"the size {side} is not known")
         if isinstance(side, (str, type(None))):
             raise Unknown(f"{describe(side)} has no `{symbol}`")
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) != len(b):
@@ -122,10 +124,14 @@ def _exact_integers(symbol: str, a: Array, b: Array) -> Array:
 
 def compare(symbol: str, a: object, b: object, env: Env) -> object:
     """`a symbol b` for the comparisons; a tensor of truth values where a side is a constant."""
+    if is_graph_value(a) != is_graph_value(b) and not (a is None or b is None):
+        a, b = (env.tensor(s) if is_graph_value(s) else s for s in (a, b))
     if symbol in ("==", "!=") and not _computes(a, b):
         equal = same(a, b)
         return equal if symbol == "==" else not equal
     for side in (a, b):
+        if isinstance(side, Symbol):
+            raise Unknown(f"the size {side} is not known")
         if isinstance(side, (str, type(None))):
             raise Unknown(f"{describe(side)} cannot be compared by `{symbol}`")
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
