@@ -65,7 +65,14 @@ class Assembly:
                     self._demand(name, rule, own | visible, "over")
 
     def finish(self) -> tuple[ast.Rule, ...]:
-        """The rules in order; loops of `over` are reported."""
+        """The rules in order; an `over` without effect and loops of `over` are reported."""
+        for rule in self.rules.values():
+            for name in rule.over:
+                below = self.rules.get(name)
+                if below is not None and below.phase != rule.phase:
+                    message = f"`over {name}` has no effect: that rule is in phase {below.phase}"
+                    hint = "phases run one after the other; only rules of one phase compete"
+                    self.errors.add("RW319", message, rule.span, hint)
         for name in self._over_loops():
             message = f"`over` makes a loop through the rule `{name}`"
             hint = "remove one `over` of the loop"

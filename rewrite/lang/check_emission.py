@@ -69,8 +69,9 @@ class EmissionChecker:
                 if name != "_":
                     self.emitted[name] = statement
                     maker.local[name] = VALUE
-        self._unused(maker)
-        if not any(name in self.statements for name in self.emitted):
+        if any(name in self.statements for name in self.emitted):
+            self._unused(maker)
+        else:
             last = self.rule.match[-1]
             name = last.names[0] if isinstance(last, ast.MatchStatement) else last.name
             message = "`emit` replaces none of the matched values"

@@ -295,7 +295,7 @@ def _check_parameters(definition: ast.PatternDef, errors: Collector) -> None:
 
 def _report_unknown(call: ast.PatternCall, known: Definitions, errors: Collector) -> None:
     message = f"there is no pattern `{call.name}`"
-    hint = suggestion(call.name, known) or "define it with `pattern name(a, b) = ...`"
-    if call.name in ("exp", "sqrt", "log", "tanh", "erf", "abs"):
-        hint = f"an operator is UpperCase: `{call.name.capitalize()}(...)`"
+    hint = suggestion(call.name, known)
+    if hint is None:
+        hint = "operators are UpperCase; a pattern is defined by `pattern name(a, b) = ...`"
     errors.add("RW311", message, call.span, hint)
