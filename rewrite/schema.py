@@ -35,7 +35,7 @@ Shape = tuple[Dim, ...]
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Element type and shape of a tensor value; None where not known (`shape` None: rank unknown)."""
+    """Element type and shape of a tensor value; None where not known (no `shape`: no rank)."""
 
     dtype: str | None
     shape: Shape | None
@@ -61,7 +61,7 @@ class AttributeSchema:
 
 @dataclass(frozen=True, slots=True)
 class OperandSchema:
-    """One input or output. `type` is a type variable of the schema ("T") or a concrete type string."""
+    """One input or output. `type` is a type variable of the schema ("T") or a type string."""
 
     name: str
     option: Literal["single", "optional", "variadic"]
