@@ -5,6 +5,7 @@ In: the dictionary of `report.build`. Out: HTML text; no script, no file besides
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -18,11 +19,13 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #dde3ea;
          vertical-align: top; overflow-wrap: anywhere; }
 td.n { text-align: right; width: 4rem; font-variant-numeric: tabular-nums; }
+.sizes td { width: 7rem; } .sizes td:last-child { width: auto; vertical-align: middle; }
 .bar { background: #dde3ea; height: .8rem; } .bar div { background: #2f6fb0; height: 100%; }
 .bad { color: #a3261d; font-weight: 600; } .good { color: #1d6b38; font-weight: 600; }
 @media (prefers-color-scheme: dark) {
   body { color: #dbe2ea; background: #14181d; } th, td { border-color: #303842; }
-  .bar { background: #303842; } .bad { color: #ff8a80; } .good { color: #7fd69b; } }
+  .sizes td { width: 7rem; } .sizes td:last-child { width: auto; vertical-align: middle; }
+.bar { background: #303842; } .bad { color: #ff8a80; } .good { color: #7fd69b; } }
 """
 
 
@@ -35,7 +38,7 @@ def page(report: Report) -> str:
         _sizes(report),
         _verdict(report),
         _fired(report),
-        _table("Groups", ("name", "rule", "nodes"), _group_rows(report)),
+        _table("Groups", ("times", "name", "rule", "operators"), _group_rows(report)),
         _ledger(report),
         _table("Unsupported", ("node", "operator", "reason"), _rows(report["unsupported"])),
         _table("Refused steps", ("rule", "node", "reason"), _rows(report["refused"])),
@@ -55,7 +58,7 @@ def _sizes(report: Report) -> str:
         share = min(100.0, 100.0 * after / before) if before else 0.0
         bar = f'<div class="bar"><div style="width:{share:.1f}%"></div></div>'
         rows.append(f"<tr><td>{what}</td><td>{before} → {after}</td><td>{bar}</td></tr>")
-    return f"<table>{''.join(rows)}</table>"
+    return f'<table class="sizes">{"".join(rows)}</table>'
 
 
 def _verdict(report: Report) -> str:
@@ -71,7 +74,9 @@ def _fired(report: Report) -> str:
 
 
 def _group_rows(report: Report) -> list[tuple[object, ...]]:
-    return [(g["name"], g["rule"], " + ".join(g["nodes"])) for g in report["groups"]]
+    """Equal groups are one row; their nodes are in the JSON."""
+    kinds = Counter((g["name"], g["rule"], " + ".join(g["nodes"])) for g in report["groups"])
+    return [(count, *kind) for kind, count in kinds.most_common()]
 
 
 def _ledger(report: Report) -> str:
