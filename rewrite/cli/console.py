@@ -6,6 +6,7 @@ In: diagnostics, texts, paths. Out: messages on stderr, files written whole or n
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import tempfile
@@ -18,8 +19,16 @@ Tell = Callable[[str, int, int], None]
 
 
 def complain(problem: RewriteError) -> None:
-    """Every diagnostic on stderr, with the line of text it is about."""
-    for diagnostic in problem.diagnostics:
+    """Diagnostics on stderr, each with the line of text it is about.
+
+    Those about no text, as the faults of a broken model, come in numbers: the first tells enough.
+    """
+    placed = [d for d in problem.diagnostics if d.span is not None]
+    others = [d for d in problem.diagnostics if d.span is None]
+    if len(others) > 1:
+        message = f"{others[0].message} (and {len(others) - 1} more)"
+        others = [dataclasses.replace(others[0], message=message)]
+    for diagnostic in placed + others:
         sys.stderr.write(render(diagnostic, _source(diagnostic)) + "\n")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from rewrite.cli import main
 from rewrite.cli.commands import targets
-from rewrite.errors import Span, error
+from rewrite.errors import Diagnostic, RewriteError, Span, error
 
 REWRITE = [sys.executable, "-m", "rewrite"]
 
@@ -86,6 +86,16 @@ def test_errors_show_the_line_they_are_about(tmp_path, monkeypatch, capsys):
         "      |     ^^^^^",
         "  hint: try another",
     ]
+
+
+def test_many_problems_without_a_place_are_one_message(monkeypatch, capsys):
+    def run(_):
+        faults = (Diagnostic("RW507", f"'{n}' twice", subject="m.onnx") for n in "abc")
+        raise RewriteError(tuple(faults))
+
+    monkeypatch.setattr(targets, "run", run)
+    assert main(["targets"]) == 2
+    assert capsys.readouterr().err == "m.onnx: error[RW507]: 'a' twice (and 2 more)\n"
 
 
 def test_a_fault_is_one_line_and_no_traceback(monkeypatch, capsys):
