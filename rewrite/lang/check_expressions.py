@@ -270,14 +270,17 @@ class ExpressionChecker(CallChecker):
         for arm in expr.arms:
             if closed:
                 self.errors.add("RW231", "no arm can follow `else`", arm.span)
-            if arm.name is None:
-                closed = True
-                info = self.infer(arm.value, facts)
-            else:
+            if self.scope.impossible(facts):
+                break  # an arm before holds wherever these facts do
+            inner = facts
+            if arm.name is not None:
                 self.check_fact(arm, arm.name, facts)
-                info = self.infer(arm.value, self.scope.assume(arm.name, facts, True))
+                inner = self.scope.assume(arm.name, facts, True)
                 facts = self.scope.assume(arm.name, facts, False)
-            result = info if result is None else join(result, info)
+            closed |= arm.name is None
+            if not self.scope.impossible(inner):
+                info = self.infer(arm.value, inner)
+                result = info if result is None else join(result, info)
         if not closed and not self.scope.impossible(facts):
             hint = "add `else: ...`, or an arm for each branch of an alternative"
             self.errors.add("RW231", "the `case` has no arm for some matches", expr.span, hint)

@@ -94,7 +94,7 @@ def _pattern_def(definition: ast.PatternDef, comments: Comments) -> Doc:
 
 def _rule(rule: ast.Rule, comments: Comments) -> Doc:
     own = comments.get(rule)
-    clauses: list[Doc] = [_text(rule.doc, BODY)] if rule.doc else []
+    clauses: list[Doc] = [_doc(rule.doc)] if rule.doc else []
     clauses += _clause("match", rule.match, comments)
     clauses += _steps(rule.steps, comments)
     clauses += _clause("emit", rule.emit, comments)
@@ -125,7 +125,8 @@ def _clause(word: str, nodes: Sequence[ast.Node], comments: Comments) -> list[Do
     docs: list[Doc] = []
     for i, node in enumerate(nodes):
         lead = word.ljust(CLAUSE) if i == 0 else " " * CLAUSE
-        docs.append((*_before(node, comments), lead, Nest(CLAUSE, _statement(node, comments))))
+        before = _before(node, comments, "" if i == 0 else lead)
+        docs.append((*before, lead, Nest(CLAUSE, _statement(node, comments))))
     return docs
 
 
@@ -229,17 +230,26 @@ def _example(example: ast.Example, comments: Comments) -> Doc:
     word = "fires" if example.fires else "rejects"
     name = f" {example.name}" if example.name is not None else ""
     head = f"example {word}{name} "
-    body = _text(example.text, BODY, block=True)
+    body = _block(example.text) if example.text else '""""""'
     return (*_before(example, comments), head, body, _trailing(comments.get(example)))
 
 
-def _text(content: str, indent: int, block: bool = False) -> Doc:
-    """A triple-quoted text: on one line if it is one, else as a block."""
-    quoted = content.startswith('"') or content.endswith('"')
-    if not content or not (block or "\n" in content or quoted):
-        return f'"""{content}"""'
+def _doc(content: str) -> Doc:
+    """A doc string begins on the line of its quotes, unless its indentation would be lost."""
+    first, *rest = content.split("\n")
+    if first.startswith(('"', " ", "\t")) or (not rest and first.endswith('"')):
+        return _block(content)
+    if not rest:
+        return f'"""{first}"""'
+    if all(not line or line[0] in " \t" for line in rest):
+        return _block(content)
+    return ('"""' + first, *((HARD, line) for line in rest), HARD, '"""')
+
+
+def _block(content: str) -> Doc:
+    """A text on lines of its own."""
     lines: list[Doc] = [(HARD, line) for line in content.split("\n")]
-    return ('"""', Nest(indent, tuple(lines)), HARD, '"""')
+    return ('"""', Nest(BODY, tuple(lines)), HARD, '"""')
 
 
 # --- comments -----------------------------------------------------------------------------------
@@ -249,8 +259,8 @@ def _line(text: str, node: ast.Node, comments: Comments) -> Doc:
     return (*_before(node, comments), text, _trailing(comments.get(node)))
 
 
-def _before(node: ast.Node, comments: Comments) -> list[Doc]:
-    return [(text, HARD) for text in _comment_lines(comments.get(node).before)]
+def _before(node: ast.Node, comments: Comments, indent: str = "") -> list[Doc]:
+    return [(indent + text, HARD) for text in _comment_lines(comments.get(node).before)]
 
 
 def _trailing(own: Attached) -> Doc:

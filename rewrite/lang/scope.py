@@ -126,8 +126,10 @@ class Scope:
         branch = self._branch(name)
         if holds:
             facts = Facts(facts.possible, facts.present | {name})
-        if branch is None or branch.choice is None or (not holds and branch.outer):
+        if branch is None or branch.choice is None:
             return facts
+        if not holds and any(self._left(facts.possible, c) != {b} for c, b in branch.outer):
+            return facts  # it may not hold because an outer branch was not taken
         left = self._left(facts.possible, branch.choice)
         left = left & branch.taken if holds else left - branch.taken
         possible = dict(facts.possible) | {branch.choice: left}

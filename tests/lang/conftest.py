@@ -46,8 +46,6 @@ def expected() -> Callable[[str, str], list[Expectation]]:
     """The errors that a file says it has, in comments `# error: RW203 at 7:12`."""
 
     def read(text: str, file: str) -> list[Expectation]:
-        return [
-            (m[1], m[2] or file, int(m[3]), int(m[4])) for m in EXPECTED.finditer(text)
-        ]
+        return [(m[1], m[2] or file, int(m[3]), int(m[4])) for m in EXPECTED.finditer(text)]
 
     return read
