@@ -56,7 +56,7 @@ def matmul(call: Call) -> Types:
     return (Type(call.dtype_of(0, 1), shape),)
 
 
-@value("MatMul", error=SUMMATION)
+@value("MatMul", error=SUMMATION, exact_integers=True)
 def matmul_value(e: Evaluation) -> Arrays:
     a, b = e.array(0), e.array(1)
     return (contract(a, b).astype(a.dtype),)
@@ -175,7 +175,7 @@ def parse_equation(equation: str) -> tuple[list[str], str]:
     return terms, ("." if "." in left else "") + "".join(once)
 
 
-@value("Einsum", error=SUMMATION)
+@value("Einsum", error=SUMMATION, exact_integers=True)
 def einsum_value(e: Evaluation) -> Arrays:
     arrays = [x for x in e.inputs if x is not None]
     wide = [_wide(x) for x in arrays]

@@ -83,11 +83,10 @@ def _well_typed(
 def tolerance(domain: str, name: str, dtype: str) -> float | None:
     """The relative error in the element type of the output; 0 where exact, None if no value."""
     definition = registry.find(domain, name)
-    if definition is None or definition.evaluation is None:
+    evaluation = None if definition is None else definition.evaluation_of(dtype)
+    if evaluation is None:
         return None
-    if definition.evaluation == registry.EXACT:
-        return 0.0
-    return float(definition.evaluation) * _COARSENESS.get(dtype, 1.0)
+    return 0.0 if evaluation == registry.EXACT else float(evaluation) * _COARSENESS.get(dtype, 1.0)
 
 
 def differs(expected: Array, found: Array, relative: float) -> str | None:

@@ -152,7 +152,7 @@ def range_length(start: Any, limit: Any, delta: Any) -> int | None:
     return max(0, math.ceil(exact))
 
 
-@value("Range", error=ACTIVATION)
+@value("Range", error=ACTIVATION, exact_integers=True)
 def range_value(e: Evaluation) -> Arrays | None:
     start, limit, delta = (e.array(i).reshape(-1)[0] for i in range(3))
     count = range_length(start, limit, delta)

@@ -1,12 +1,12 @@
 """Shapes of unknown rank that still can be told apart.
 
 In: a name for the unknown shape of a value. Out: a shape token, a tuple of one string that starts
-with "*". Operators whose output has the shape of an operand, or of the operands broadcast, carry
-tokens along, so that `Relu(Neg(x))` and `Neg(Relu(x))` are seen to have the same shape though
-nothing is known about x:
+with "?*" (names that start with "?" are the tool's own). Operators whose output has the shape of
+an operand, or of the operands broadcast, carry tokens along, so that `Relu(Neg(x))` and
+`Neg(Relu(x))` are seen to have the same shape though nothing is known about x:
 
-    opaque("x")                          ("*x",)
-    join([("*x",), ("*y",), (3,)])       ("*x&y&[3]",)     x, y and [3] broadcast
+    opaque("x")                         ("?*x",)
+    join([("?*x",), ("?*y",), (3,)])    ("?*x&y&[3]",)    x, y and [3] broadcast
 
 Tokens live only where an obligation is proved: give them to `infer` as operand shapes and compare
 what comes back. A type that is stored has `shape` None instead; `forget` does that.
@@ -21,7 +21,7 @@ from rewrite.schema import Dim, Shape, Type
 
 
 def opaque(name: str) -> Shape:
-    return ("*" + dims.quote(name),)
+    return ("?*" + dims.quote(name),)
 
 
 def is_opaque(shape: Shape | None) -> bool:
@@ -29,7 +29,7 @@ def is_opaque(shape: Shape | None) -> bool:
         shape is not None
         and len(shape) == 1
         and isinstance(shape[0], str)
-        and shape[0].startswith("*")
+        and shape[0].startswith("?*")
     )
 
 
@@ -46,7 +46,7 @@ def join(shapes: Iterable[Shape]) -> Shape:
         if not is_opaque(shape):
             concrete = dims.broadcast(concrete, shape)
             continue
-        for part in dims.split(str(shape[0])[1:], "&"):
+        for part in dims.split(str(shape[0])[2:], "&"):
             if part.startswith("["):
                 concrete = dims.broadcast(concrete, _parse(part))
             else:
@@ -56,7 +56,7 @@ def join(shapes: Iterable[Shape]) -> Shape:
     text = "&".join(sorted(names))
     if concrete:
         text += "&[" + ",".join(dims.text_of(size) for size in concrete) + "]"
-    return ("*" + text,)
+    return ("?*" + text,)
 
 
 def _parse(part: str) -> Shape:

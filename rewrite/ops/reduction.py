@@ -29,7 +29,8 @@ class Reduction:
     """finish(combine(prepare(x) for x in elements), number of elements).
 
     `identity` is the value of no elements (None: undefined); `shift`: the largest element is
-    taken off before and added after, so that the exponential cannot overflow.
+    taken off before and added after, so that the exponential cannot overflow. `exact_integers`:
+    of integers every order of combining gives the same.
     """
 
     combine: Combine
@@ -38,21 +39,22 @@ class Reduction:
     finish: Callable[[Any, Any, int], Any] | None = None
     shift: bool = False
     error: Literal["exact"] | float = SUMMATION
+    exact_integers: bool = False
 
 
 _LOWEST, _HIGHEST = float("-inf"), float("inf")
 
 REDUCTIONS: dict[str, Reduction] = {
-    "ReduceSum": Reduction("add", 0),
+    "ReduceSum": Reduction("add", 0, exact_integers=True),
     "ReduceMean": Reduction("add", None, finish=lambda b, x, n: b.div(x, n)),
-    "ReduceProd": Reduction("mul", 1),
+    "ReduceProd": Reduction("mul", 1, exact_integers=True),
     "ReduceMax": Reduction("max", _LOWEST, error=EXACT),
     "ReduceMin": Reduction("min", _HIGHEST, error=EXACT),
-    "ReduceL1": Reduction("add", 0, prepare=lambda b, x: b.abs(x)),
+    "ReduceL1": Reduction("add", 0, prepare=lambda b, x: b.abs(x), exact_integers=True),
     "ReduceL2": Reduction(
         "add", 0, prepare=lambda b, x: b.mul(x, x), finish=lambda b, x, n: b.sqrt(x)
     ),
-    "ReduceSumSquare": Reduction("add", 0, prepare=lambda b, x: b.mul(x, x)),
+    "ReduceSumSquare": Reduction("add", 0, prepare=lambda b, x: b.mul(x, x), exact_integers=True),
     "ReduceLogSum": Reduction("add", 0, finish=lambda b, x, n: b.log(x)),
     "ReduceLogSumExp": Reduction(
         "add", 0, prepare=lambda b, x: b.exp(x), finish=lambda b, x, n: b.log(x), shift=True
@@ -166,7 +168,8 @@ def _identity(parts: Reduction, x: Array) -> Any:
 def _declare() -> None:
     for name, parts in REDUCTIONS.items():
         op(name, kind="reduction", body=parts)(infer_reduction)
-        declare_value(("", name), _evaluator(name, parts), parts.error)
+        evaluate = _evaluator(name, parts)
+        declare_value(("", name), evaluate, parts.error, parts.exact_integers)
 
 
 _declare()
@@ -216,12 +219,12 @@ def running(call: Call) -> Types:
     return (call.type(0),)
 
 
-@value("CumSum", error=SUMMATION)
+@value("CumSum", error=SUMMATION, exact_integers=True)
 def cumulative_sum(e: Evaluation) -> Arrays:
     return _running(e, np.add, 0)
 
 
-@value("CumProd", error=SUMMATION)
+@value("CumProd", error=SUMMATION, exact_integers=True)
 def cumulative_product(e: Evaluation) -> Arrays:
     return _running(e, np.multiply, 1)
 

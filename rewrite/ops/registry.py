@@ -44,7 +44,8 @@ EXACT: Literal["exact"] = "exact"
 @dataclass(frozen=True, slots=True)
 class OpDef:
     """One operator. `evaluation`: "exact" where every conforming runtime gives the bits that
-    `evaluate` gives, else the relative error by which it may differ."""
+    `evaluate` gives, else the relative error by which it may differ; `exact_integers`: integers
+    are exact even so (`evaluation_of` takes both into account)."""
 
     domain: str
     name: str
@@ -55,8 +56,14 @@ class OpDef:
     infer: Infer
     evaluate: Evaluate | None
     evaluation: Literal["exact"] | float | None
+    exact_integers: bool
     body: object | None  # the scalar body, or the parts of a reduction
     doc: str
+
+    def evaluation_of(self, dtype: str | None) -> Literal["exact"] | float | None:
+        """The same for outputs of one element type."""
+        integer = dtype is not None and (dtype[0] in "su" and dtype != "string")
+        return EXACT if self.exact_integers and integer else self.evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class _Declared:
 class _Valued:
     evaluate: Evaluate
     evaluation: Literal["exact"] | float
+    exact_integers: bool
 
 
 _DECLARED: dict[Key, _Declared] = {}
@@ -106,7 +114,10 @@ def op(
 
 
 def value(
-    *names: str, domain: str = "", error: Literal["exact"] | float = EXACT
+    *names: str,
+    domain: str = "",
+    error: Literal["exact"] | float = EXACT,
+    exact_integers: bool = False,
 ) -> Callable[[F], F]:
     """Declares the function that computes the outputs of operators from arrays.
 
@@ -115,7 +126,7 @@ def value(
 
     def declare(function: F) -> F:
         for name in names:
-            declare_value((domain, name), function, error)
+            declare_value((domain, name), function, error, exact_integers)
         return function
 
     return declare
@@ -139,10 +150,12 @@ def declare_infer(key: Key, declared: _Declared) -> None:
     _DECLARED[key] = declared
 
 
-def declare_value(key: Key, evaluate: Evaluate, error: Literal["exact"] | float) -> None:
+def declare_value(
+    key: Key, evaluate: Evaluate, error: Literal["exact"] | float, exact_integers: bool = False
+) -> None:
     if key in _VALUED:
         raise ValueError(f"{key} has two values")
-    _VALUED[key] = _Valued(evaluate, error)
+    _VALUED[key] = _Valued(evaluate, error, exact_integers)
 
 
 def find(domain: str, name: str) -> OpDef | None:
@@ -175,6 +188,7 @@ def _definition(key: Key) -> OpDef:
         infer=declared.infer,
         evaluate=valued.evaluate if valued else None,
         evaluation=valued.evaluation if valued else None,
+        exact_integers=valued.exact_integers if valued else False,
         body=declared.body,
         doc=declared.doc,
     )

@@ -359,6 +359,8 @@ def test_exactness_of_declarations() -> None:
     assert evaluation("LSTM") is None
     assert tolerance("", "Add", "f32") == 0
     assert tolerance("", "LSTM", "f32") is None
+    assert tolerance("", "ReduceProd", "s64") == 0
+    assert tolerance("", "ReduceMean", "s64") != 0
     single, half = tolerance("", "Exp", "f32"), tolerance("", "Exp", "f16")
     assert single is not None
     assert half is not None
@@ -375,3 +377,17 @@ def test_bodies_are_counted() -> None:
     assert callable(gelu.body)
     assert count(gelu.body, 1)["erf"] == 1
     assert count(gelu.body, 1, approximate="tanh")["erf"] == 0
+
+
+def test_commutative_operators_commute() -> None:
+    for domain, name in sorted(registry.commutative()):
+        schema = schemas.lookup(domain, name, schemas.newest_opset())
+        assert schema is not None
+        types = schema.types[schema.inputs[0].type]
+        dtype = next(d for d in ("f32", "bool", "s32", "u8") if d in types)
+        x, y = random_array(dtype, (4, 3), 1), random_array(dtype, (3,), 2)
+        forwards = evaluate(domain, name, schema.since, [x, y], {})
+        backwards = evaluate(domain, name, schema.since, [y, x], {})
+        assert forwards is not None
+        assert backwards is not None
+        np.testing.assert_array_equal(forwards[0], backwards[0])
