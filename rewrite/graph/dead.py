@@ -66,12 +66,14 @@ def _detach(node: ir.Node) -> Iterator[ir.Value]:
                 current.replace_input_with(index, None)
                 yield value
         for graph in subgraphs(current):
-            pending.extend(graph)
+            inside = list(graph)
+            graph.remove(inside)  # whoever still holds one of them sees that it is gone
+            pending.extend(inside)
 
 
 def drop_initializer(facts: Facts, value: ir.Value) -> bool:
     """Remove an initializer that has no users and that no signature names."""
-    if not value.is_initializer() or value.uses() or value.name in facts.kept:
+    if not value.is_initializer() or value._uses or value.name in facts.kept:
         return False
     if value.is_graph_input() or value.is_graph_output():
         return False
