@@ -25,7 +25,7 @@ from rewrite.errors import RewriteError
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 EXECUTED = [DOCS / "tutorial.md", DOCS / "targets.md"]
-PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"\"(RW\d{3})\"")
@@ -169,7 +169,7 @@ def test_pages_of_errors_begin_with_their_code(page):
     assert first.startswith(f"# {page.stem}: ")
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_links_lead_somewhere(page):
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#\s]+)", text):

@@ -108,8 +108,7 @@ def text(report: Report) -> Iterator[str]:
     yield f"ledger      {ledger['total']}"
     by_reason = _count(f"{u['operator']} {u['reason']}" for u in report["unsupported"])
     yield from _section("unsupported", [f"{n:5d}  {what}" for what, n in by_reason.items()])
-    refused = _count(f"{r['rule']}: {r['reason']}" for r in report["refused"])
-    yield from _section("refused", [f"{n:5d}  {what}" for what, n in refused.items()])
+    yield from _section("refused", _refused(report["refused"]))
     for cycle in report["cycles"]:
         yield f"cycle       {' -> '.join(cycle['rules'])}"
     yield f"stop        {stopped(report['stop'])}"
@@ -153,6 +152,15 @@ def _groups(groups: list[dict[str, Any]]) -> list[str]:
     """Groups by what they hold, as `Conv + Relu`."""
     counts = _count(f"{g['name']}: {' + '.join(g['nodes'])}" for g in groups)
     return [f"{n:5d}  {what}" for what, n in counts.items()]
+
+
+def _refused(steps: list[dict[str, str]]) -> list[str]:
+    """One row per rule, with its first reason: reasons name values, so they are all different."""
+    first: dict[str, str] = {}
+    for step in steps:
+        first.setdefault(step["rule"], step["reason"])
+    counts = _count(step["rule"] for step in steps)
+    return [f"{n:5d}  {rule}: {first[rule]}" for rule, n in counts.items()]
 
 
 def _tidied(report: Report) -> Iterator[str]:
