@@ -185,7 +185,8 @@ def _round_float(array: Array, name: str) -> Array:
     target = to_numpy(name)
     wide = array.astype(np.float64, copy=False)
     with np.errstate(all="ignore"):
-        narrow = wide.astype(target) if target.kind == "f" else _to_odd(wide).astype(target)
+        native = target.isbuiltin == 1
+        narrow = wide.astype(target) if native else _to_odd(wide).astype(target)
         overflow = np.isfinite(wide) & ~np.isfinite(narrow.astype(np.float64))
     if overflow.any():
         raise Unknown(f"the computed constant overflows {name}")
@@ -204,8 +205,8 @@ def _to_odd(wide: Array) -> Array:
         return single
     larger = np.abs(single.astype(np.float64)) > np.abs(wide)
     truncated = np.where(inexact & larger, np.nextafter(single, np.float32(0)), single)
-    bits = np.ascontiguousarray(truncated, np.float32).view(np.int32)
-    return np.where(inexact, bits | 1, bits).astype(np.int32).view(np.float32)
+    bits = np.array(truncated, np.float32).view(np.int32)
+    return np.asarray(np.where(inexact, bits | 1, bits), np.int32).view(np.float32)
 
 
 def _round_int(array: Array, name: str) -> Array:

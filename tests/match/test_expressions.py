@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -92,9 +94,8 @@ def test_constants(of, text, value, dtype):
     ],
 )  # fmt: skip
 def test_unknown(of, text, reason):
-    with pytest.raises(Unknown, match="(?s).*") as caught:
+    with pytest.raises(Unknown, match=re.escape(reason)):
         of(text)
-    assert reason in caught.value.reason
 
 
 # --- what is not known ---------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def mod(x: Tensor, y: Tensor) -> Tensor:
 
 
 @builtin
-def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def select(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """`x` where the condition holds, else `y`, element by element."""
     check_size(np.broadcast_shapes(condition.shape, x.shape, y.shape))
     chosen = np.where(condition.array.astype(np.bool_), x.array, y.array)

@@ -313,7 +313,7 @@ def used_by(x: Value) -> Items:
 
 
 @builtin
-def opset(env: Env) -> int:
+def opset_version(env: Env) -> int:
     """The ai.onnx opset of the graph that is matched."""
     if not env.nodes:
         raise Unknown("there is no match yet")
