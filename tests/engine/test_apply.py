@@ -271,7 +271,8 @@ def test_symbolic_dims_prove_equality(rewriter, make_rule):
     rules = make_rule("y = x + 0", "y = x", claim="equal(rtol=0)")
     same = rewriter(
         rules,
-        "g (float[N,4] a, float[N,4] b) => (float[N,4] y) <float z = {0}> { t = Add(a, b) y = Add(t, z) }",
+        "g (float[N,4] a, float[N,4] b) => (float[N,4] y) <float z = {0}> "
+        "{ t = Add(a, b) y = Add(t, z) }",
     )
     assert same.ops == ["Add"]
 

@@ -1,0 +1,157 @@
+"""Examples inside rules: each way to fail has its code, position and words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rewrite.audit.examples import Outcome, asks_target, run_pack, with_header
+from rewrite.lang.pack import RulePack, load_pack
+from rewrite.match.vocabulary import vocabulary
+from rewrite.target.target import Target
+
+GENERIC = Target("generic", "Test.", "t.yaml", (), (7, 26), False, None)
+GROUPING = Target("other", "Test.", "t.yaml", (), (7, 26), True, None)
+
+REJECTS = 'example rejects other """g (float[2] x) => (float[2] y) { y = Neg(x) }"""'
+
+
+@pytest.fixture
+def outcomes(tmp_path: Path):
+    def run(rules: str, targets: tuple[Target, ...] = (GENERIC,)) -> list[Outcome]:
+        return list(run_pack(pack(rules), targets))
+
+    def pack(rules: str) -> RulePack:
+        text = "name: test\ndoc: Test.\nopset: [7, 26]\nexample_opset: 18\n"
+        (tmp_path / "pack.yaml").write_text(text)
+        (tmp_path / "test.rules").write_text(rules)
+        return load_pack(tmp_path, vocabulary())
+
+    return run
+
+
+def rule(match: str, emit: str, examples: str, claim: str = "exact", phase: str = "clean") -> str:
+    emit = emit if emit.startswith("group") else f"emit {emit}"
+    return (
+        f'rule r in {phase} {{ """T."""\n match {match}\n {emit}\n claim {claim}\n {examples}\n}}'
+    )
+
+
+def fires(text: str) -> str:
+    return f'example fires """{text}"""\n {REJECTS}'
+
+
+RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+RELUS = "g (float[2] x) => (float[2] y) { m = Relu(x) y = Relu(m) }"
+
+
+def test_examples_that_hold(outcomes):
+    first, second = outcomes(rule("y = Relu(Relu(x))", "y = Relu(x)", fires(RELUS)))
+    assert first.problem is None
+    assert first.runtime == "onnxruntime"
+    assert second.problem is None
+    assert first.name == "r: fires 1"
+    assert second.name == "r: rejects other"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (rule("y = Relu(Relu(x))", "y = Relu(x)", fires("nonsense")), "RW701", "not a valid model"),
+        (
+            rule("y = Relu(Relu(x))", "y = Relu(x)", fires(RELUS.replace("Relu(m)", "Relu(m, m)"))),
+            "RW701",
+            "not a valid model",
+        ),
+        (
+            rule("y = Relu(Relu(x))", "y = Relu(x)", fires(RELUS.replace("Relu(m)", "Abs(m)"))),
+            "RW702",
+            "does not apply",
+        ),
+        (
+            rule("y = Relu(x)", "y = ReduceSum(x)", fires(RELUS), "approx(atol=1)"),
+            "RW702",
+            "refused: the shape of 'm' would become [1]",
+        ),
+        (rule("y = Neg(x)", "y = x * (-1)", fires(RELUS)), "RW702", "does not apply"),
+        (
+            rule("y = Relu(x)", "y = Abs(x)", fires(RELUS), "equal(rtol=1e-5)"),
+            "RW704",
+            "equal(rtol=1e-05) allows",
+        ),
+        (
+            rule("y = Sub(x, x)", "y = x * 0", fires(RELU.replace("Relu(x)", "Sub(x, x)"))),
+            "RW704",
+            "became",
+        ),
+        (
+            rule(
+                "y = Relu(Relu(x))",
+                "y = Relu(x)",
+                fires(
+                    '<ir_version: 10, opset_import: ["" : 18, "own" : 1]> '
+                    "g (float[2] x) => (float[2] y) <float[2] a> "
+                    "{ a = own.Op(x) m = Relu(a) y = Relu(m) }"
+                ),
+            ),
+            "RW705",
+            "cannot be run",
+        ),
+    ],
+)  # fmt: skip
+def test_examples_that_fail(outcomes, text, code, words):
+    problem = next(o.problem for o in outcomes(text) if o.problem is not None)
+    assert problem.code == code
+    assert words in problem.message
+    assert problem.span is not None
+    assert problem.span.line == 5
+
+
+def test_a_rejecting_example_that_fires(outcomes):
+    both = f'example fires """{RELUS}""" example rejects """{RELUS}"""'
+    _, second = outcomes(rule("y = Relu(Relu(x))", "y = Relu(x)", both))
+    assert second.problem is not None
+    assert second.problem.code == "RW703"
+
+
+def test_exact_is_tried_on_special_values(outcomes):
+    """x * 1 keeps every bit; x + 0 turns -0 into 0."""
+    kept = "g (float[64] x) => (float[64] y) <float c = {1}> { y = Mul(x, c) }"
+    (first, _) = outcomes(rule("y = x * 1", "y = x", fires(kept)))
+    assert first.problem is None
+    lost = "g (float[64] x) => (float[64] y) <float c = {0}> { y = Add(x, c) }"
+    (first, _) = outcomes(rule("y = x + 0", "y = x", fires(lost)))
+    assert first.problem is not None
+    assert first.problem.code == "RW704"
+    (first, _) = outcomes(rule("y = x + 0", "y = x", fires(lost), "equal(rtol=0)"))
+    assert first.problem is None
+
+
+def test_rules_that_ask_for_the_target_are_tried_on_all(outcomes):
+    text = "g (float[2] x) => (float[2] y) { m = Abs(x) y = Relu(m) }"
+    grouped = rule("m = Abs(x) y = Relu(m)", "group y as Pair", fires(text), phase="group")
+    assert outcomes(grouped)[0].problem is not None
+    assert outcomes(grouped, (GENERIC, GROUPING))[0].problem is None
+
+
+def test_headers():
+    assert with_header("<ir_version: 8> g ...", 18) == "<ir_version: 8> g ..."
+    made = with_header("g () => () { y = com.microsoft.Gelu(x) z = Relu(y) }", 17)
+    assert '"" : 17, "com.microsoft" : 1' in made.splitlines()[0]
+
+
+def test_the_opset_of_an_example_lies_in_the_range_of_the_rule(outcomes):
+    text = rule("y = Relu(Relu(x))", "y = Relu(x)", fires(RELUS)).replace(
+        "in clean", "in clean opset 20.."
+    )
+    assert all(outcome.problem is None for outcome in outcomes(text))
+
+
+def test_asking_for_the_target():
+    from rewrite.lang.parser import parse
+
+    plain = rule("y = Relu(Relu(x))", "y = Relu(x)", fires(RELUS))
+    asking = plain.replace("emit", "where target.has(Relu)\n emit")
+    assert not asks_target(parse(plain, "t").rules[0])
+    assert asks_target(parse(asking, "t").rules[0])

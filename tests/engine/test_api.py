@@ -1,0 +1,162 @@
+"""The façade: what it takes, what it gives, what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+import rewrite
+from rewrite.errors import RewriteError
+
+TEXT = (
+    "g (float[2,3] x) => (float[2,4] y) <float[3,4] w = {1,2,3,4,5,6,7,8,9,10,11,12}, "
+    "float[4] b = {1,2,3,4}> { m = MatMul(x, w) a = Add(m, b) i = Identity(a) y = Relu(i) }"
+)
+
+
+def test_importing_the_package_loads_nothing_else():
+    code = (
+        "import sys, rewrite; "
+        "print([m for m in ('onnx', 'onnx_ir', 'numpy', 'lark', 'rewrite.api') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_names_of_the_package():
+    assert {"apply", "Result"} <= set(dir(rewrite))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = rewrite.nonsense
+
+
+def test_all_sources_give_the_same_and_stay_as_they_are(tmp_path, parse_model):
+    proto = parse_model(TEXT)
+    before = proto.SerializeToString(deterministic=True)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(before)
+    model = ir.from_proto(proto)
+    results = [
+        rewrite.apply(source, target="generic") for source in (proto, path, str(path), model)
+    ]
+    made = {r.model.SerializeToString(deterministic=True) for r in results}
+    assert len(made) == 1
+    assert proto.SerializeToString(deterministic=True) == before
+    assert path.read_bytes() == before
+    assert [n.op_type for n in model.graph] == ["MatMul", "Add", "Identity", "Relu"]
+
+
+def test_stats_have_the_names_that_tests_and_users_rely_on(parse_model):
+    stats = rewrite.apply(parse_model(TEXT), target="generic").stats
+    assert set(stats) >= {
+        "target", "nodes_before", "nodes_after", "kernels_before", "kernels_after", "fired",
+        "groups", "ledger", "unsupported", "stop", "seconds",
+    }  # fmt: skip
+    assert stats["nodes_before"] == stats["kernels_before"] == 4
+    assert stats["nodes_after"] < 4
+    assert set(stats["seconds"]) == {"load", "match", "fold", "save", "total"}
+    assert stats["stop"]["reason"] == "fixpoint"
+    assert json.loads(json.dumps(stats)) == stats
+
+
+def test_a_function_call_counts_as_one_kernel(parse_model):
+    text = """
+    <ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+    g (float[2] x) => (float[2] y) { a = own.f(x) y = own.f(a) }
+    <domain: "own", opset_import: ["" : 18]>
+    f (v) => (w) { t = Exp(v) w = Sin(t) }
+    """
+    stats = rewrite.apply(parse_model(text), target="generic").stats
+    assert stats["nodes_before"] == 4
+    assert stats["kernels_before"] == 2
+
+
+def test_the_ledger_travels_in_the_model(parse_model, outputs):
+    result = rewrite.apply(parse_model(TEXT), target="generic")
+    props = {p.key: p.value for p in result.model.metadata_props}
+    assert json.loads(props["rewrite.ledger"]) == result.ledger.to_json()
+    assert result.ledger.to_json()["entries"]
+    x = np.float32([[1, 2, 3], [-1, 0, 1]])
+    w = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+    wanted = np.maximum(x @ w + np.float32([1, 2, 3, 4]), 0)
+    np.testing.assert_allclose(outputs(result.model, x=x)[0], wanted, rtol=1e-6)
+
+
+def test_a_model_that_nothing_applies_to_is_returned_as_it_came(parse_model):
+    proto = parse_model("g (float[2] x) => (float[2] y) { y = Sin(x) }")
+    result = rewrite.apply(proto, target="generic")
+    assert result.model.SerializeToString(deterministic=True) == proto.SerializeToString(
+        deterministic=True
+    )
+    assert result.ledger.total.kind == "exact"
+
+
+def test_what_was_rewritten_is_at_its_fixpoint(parse_model):
+    for target in ("generic", "onnxruntime-cpu", "hexagon"):
+        once = rewrite.apply(parse_model(TEXT), target=target)
+        twice = rewrite.apply(once.model, target=target)
+        assert twice.stats["fired"] == {}
+
+
+def test_saving(tmp_path, parse_model):
+    result = rewrite.apply(parse_model(TEXT), target="generic")
+    result.save(tmp_path / "out.onnx")
+    onnx.checker.check_model(str(tmp_path / "out.onnx"), full_check=True)
+    assert result.stats["seconds"]["save"] > 0
+    with pytest.raises(RewriteError):
+        result.save(tmp_path / "nowhere" / "out.onnx")
+
+
+def test_max_class_leaves_weaker_rules_out(parse_model):
+    free = rewrite.apply(parse_model(TEXT), target="generic")
+    assert free.ledger.total.kind == "equal"
+    exact = rewrite.apply(parse_model(TEXT), target="generic", max_class="exact")
+    assert exact.ledger.total.kind == "exact"
+    assert [n.op_type for n in exact.model.graph.node] == ["MatMul", "Add", "Relu"]
+    with pytest.raises(RewriteError, match="RW601"):
+        rewrite.apply(parse_model(TEXT), target="generic", max_class="bitwise")
+
+
+def test_rules_of_ones_own(tmp_path, parse_model, make_rule):
+    (tmp_path / "pack.yaml").write_text("name: mine\ndoc: Mine.\nopset: [7, 26]\n")
+    text = make_rule("y = Relu(x)", "y = Abs(x)", name="mine", claim="approx(atol=9)")
+    (tmp_path / "a.rules").write_text(text)
+    result = rewrite.apply(parse_model(TEXT), target="generic", rules=[tmp_path])
+    assert result.stats["fired"]["mine"] == 1
+    (tmp_path / "a.rules").write_text(text.replace("Abs(x)", "Exp(x)"))
+    again = rewrite.apply(parse_model(TEXT), target="generic", rules=[tmp_path])
+    assert [n.op_type for n in again.model.graph.node][-1] == "Exp"
+
+
+def test_what_the_target_has_no_kernel_for_is_reported(tmp_path, parse_model):
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "doc: Little.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: [MatMul, Add]\nsource: a test\n"
+    )
+    result = rewrite.apply(parse_model(TEXT), target=path)
+    assert {u["operator"] for u in result.stats["unsupported"]} == {"Relu", "Identity"}
+    assert all(u["reason"] for u in result.stats["unsupported"])
+
+
+def test_an_unknown_target(parse_model):
+    with pytest.raises(RewriteError, match="RW4"):
+        rewrite.apply(parse_model(TEXT), target="nosuch")
+
+
+def test_the_collector_is_as_before(parse_model):
+    import gc
+
+    assert gc.isenabled()
+    rewrite.apply(parse_model(TEXT), target="generic")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        rewrite.apply(parse_model(TEXT), target="generic")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
