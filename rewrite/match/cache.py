@@ -118,14 +118,15 @@ def read(file: Path) -> tuple[Entry, ...] | None:
 def _read_own(file: Path) -> bytes | None:
     """The bytes of a regular file that belongs to this user and that only this user may write."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    found = os.fstat(handle)
+    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    if not own or found.st_mode & 0o022 or found.st_size > MOST_BYTES:
+        os.close(handle)
+        return None
     with os.fdopen(handle, "rb") as stream:
-        found = os.fstat(handle)
-        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        if not own or found.st_mode & 0o022 or found.st_size > MOST_BYTES:
-            return None
         return stream.read()
 
 
