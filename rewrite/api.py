@@ -125,6 +125,8 @@ def _stats(
 def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "approx") -> Matcher:
     """The matcher of a target's packs and of `rules`; no rule that promises less than `limit`."""
     packs: list[str | Path] = [*target.packs, *(_pack(rule) for rule in rules)]
+    if not packs:
+        return Matcher((), target)
     matcher = open_packs(packs, (resources.folder("rules"),), target).matcher
     if limit == CLASSES[-1]:
         return matcher

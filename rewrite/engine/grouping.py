@@ -33,7 +33,11 @@ class Grouper:
         if not rules or not self.target.groups:
             return
         anchors = frozenset(a for rule in rules for a in rule.anchors)
+        functions = self.facts.model.functions.values()
+        made = {f.graph for f in functions if f.domain == self.target.domain}  # groups already
         for graph in self.facts.graphs():
+            if self.facts.root(graph) in made:
+                continue
             for node in list(graph)[::-1]:
                 if node.graph is graph and (node.domain, node.op_type) in anchors:
                     self._visit(graph, node)

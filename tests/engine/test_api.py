@@ -23,7 +23,8 @@ TEXT = (
 def test_importing_the_package_loads_nothing_else():
     code = (
         "import sys, rewrite; "
-        "print([m for m in ('onnx', 'onnx_ir', 'numpy', 'lark', 'rewrite.api') if m in sys.modules])"
+        "names = ('onnx', 'onnx_ir', 'numpy', 'lark', 'rewrite.api'); "
+        "print([m for m in names if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -90,9 +91,7 @@ def test_the_ledger_travels_in_the_model(parse_model, outputs):
 def test_a_model_that_nothing_applies_to_is_returned_as_it_came(parse_model):
     proto = parse_model("g (float[2] x) => (float[2] y) { y = Sin(x) }")
     result = rewrite.apply(proto, target="generic")
-    assert result.model.SerializeToString(deterministic=True) == proto.SerializeToString(
-        deterministic=True
-    )
+    assert onnx.printer.to_text(result.model) == onnx.printer.to_text(proto)
     assert result.ledger.total.kind == "exact"
 
 
@@ -136,7 +135,8 @@ def test_rules_of_ones_own(tmp_path, parse_model, make_rule):
 def test_what_the_target_has_no_kernel_for_is_reported(tmp_path, parse_model):
     path = tmp_path / "small.yaml"
     path.write_text(
-        "doc: Little.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: [MatMul, Add]\nsource: a test\n"
+        "doc: Little.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: [MatMul, Add]\n"
+        "source: a test\n"
     )
     result = rewrite.apply(parse_model(TEXT), target=path)
     assert {u["operator"] for u in result.stats["unsupported"]} == {"Relu", "Identity"}
