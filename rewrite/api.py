@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from rewrite.engine.report import kernels, nodes, unsupported, write_ledger
 from rewrite.errors import error
 from rewrite.graph import collector, io
 from rewrite.graph.model import LoadedModel
+from rewrite.lang.pack import fingerprint
 from rewrite.match.cache import open_packs
 from rewrite.match.matcher import Matcher
 from rewrite.match.vocabulary import vocabulary
@@ -82,7 +83,7 @@ def apply(
     seconds = {"load": 0.0, "match": 0.0, "fold": 0.0, "save": 0.0, "total": 0.0}
     with _timed(seconds, "total"), collector.paused():
         with _timed(seconds, "load"):
-            chosen = load_target(str(target), vocabulary())
+            chosen = _target(os.fspath(target))
             matcher = matcher_for(chosen, rules, limit)
             loaded = io.load(model)
         before = nodes(loaded.facts), kernels(loaded.facts)
@@ -122,16 +123,48 @@ def _stats(
 # --- packs -------------------------------------------------------------------------------------
 
 
+def _target(name: str) -> Target:
+    """The target; shipped ones are kept while no file of theirs changes."""
+    shipped = resources.shipped("targets")
+    if name not in shipped:
+        return load_target(name, vocabulary())
+    states = (path.stat() for path in shipped.values())
+    return _shipped_target(name, tuple((s.st_mtime_ns, s.st_size) for s in states))
+
+
+@lru_cache(maxsize=16)
+def _shipped_target(name: str, state: tuple[tuple[int, int], ...]) -> Target:
+    del state
+    return load_target(name, vocabulary())
+
+
+_MATCHERS: dict[tuple[str, str, str], Matcher] = {}
+_MOST_MATCHERS = 16
+
+
 def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "approx") -> Matcher:
-    """The matcher of a target's packs and of `rules`; no rule that promises less than `limit`."""
+    """The matcher of a target's packs and of `rules`; no rule that promises less than `limit`.
+
+    Kept for as long as the process lives and no text of the packs changes.
+    """
     packs: list[str | Path] = [*target.packs, *(_pack(rule) for rule in rules)]
     if not packs:
         return Matcher((), target)
-    matcher = open_packs(packs, (resources.folder("rules"),), target).matcher
+    search = (resources.folder("rules"),)
+    key = (repr(target), fingerprint(packs, vocabulary(), search), limit)
+    found = _MATCHERS.get(key)
+    if found is None:
+        found = _MATCHERS[key] = _within(open_packs(packs, search, target).matcher, limit)
+        if len(_MATCHERS) > _MOST_MATCHERS:
+            del _MATCHERS[next(iter(_MATCHERS))]
+    return found
+
+
+def _within(matcher: Matcher, limit: str) -> Matcher:
     if limit == CLASSES[-1]:
         return matcher
     kept = [entry for entry in matcher.entries if Bound.of(entry.rule.claim).within(limit)]
-    return Matcher(kept, target)
+    return Matcher(kept, matcher.target)
 
 
 def _pack(rule: PathLike) -> str | Path:
