@@ -27,6 +27,7 @@ from rewrite.graph.versions import FREE_INITIALIZERS, require_ir
 from rewrite.ops import schemas
 
 OLDEST_IR = 3
+LONG_NAME = "ai.onnx"  # the domain "", which onnx-ir writes short, and the checker wants short
 _STANDARD = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training"})
 _TOLERABLE = re.compile(
     r"No Op registered for|Field 'shape' of 'type' is required|"
@@ -65,7 +66,7 @@ def repair(facts: Facts, read: Read, subject: str) -> bool:
     if not read.in_order:
         _sort(model, subject)
         facts.notes.append("nodes were out of order; they were sorted")
-    if read.domains - set(model.opset_imports) or model.functions:
+    if read.domains - set(model.opset_imports) - {LONG_NAME} or model.functions:
         _import_missing(facts)
     for graph in facts.graphs():
         if not graph.name and not facts.in_function(graph):
@@ -75,7 +76,7 @@ def repair(facts: Facts, read: Read, subject: str) -> bool:
         loose = [v for v in model.graph.initializers.values() if not v.is_graph_input()]
         if loose:
             require_ir(facts, FREE_INITIALIZERS, f"initializer '{loose[0].name}' is no input")
-    return len(facts.notes) > before or bool(read.notes)
+    return len(facts.notes) > before or bool(read.notes) or LONG_NAME in read.domains
 
 
 def _import_missing(facts: Facts) -> None:

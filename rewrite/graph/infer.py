@@ -37,8 +37,17 @@ NOTHING = Inferred({})
 MISFIT = "types do not fit"
 
 
-def infer(model: ir.Model, data: bytes, nested: bool, notes: list[str]) -> Inferred:
+# Operators whose inference in the installed onnx takes the type of an input for granted and ends
+# the process where there is none (found by running every schema on inputs without a type).
+FRAGILE = frozenset({"EyeLike", "RegexFullMatch", "DictVectorizer", "LabelEncoder", "TreeEnsemble"})
+LONGEST_SHAPE = 1 << 16  # Expand makes as many dimensions as its shape operand is long
+
+
+def infer(
+    model: ir.Model, data: bytes, nested: bool, op_types: frozenset[str], notes: list[str]
+) -> Inferred:
     """Run shape inference. A model whose types do not fit gets a note, and the types that do."""
+    data = _without_fragile(data, op_types)
     result = _run(data, True)
     if isinstance(result, str):
         notes.append(f"{MISFIT}: {result}")
@@ -52,19 +61,48 @@ def infer(model: ir.Model, data: bytes, nested: bool, notes: list[str]) -> Infer
     return Inferred(tables)
 
 
-def complaint(data: bytes) -> str | None:
+def complaint(data: bytes, op_types: frozenset[str]) -> str | None:
     """What shape inference says against the types of a model."""
-    result = _run(data, True)
+    result = _run(_without_fragile(data, op_types), True)
     return result if isinstance(result, str) else None
 
 
 def _run(data: bytes, check_types: bool) -> bytes | str:
     """The model with types, or the first line of what is wrong."""
-    strict, data_propagation = False, True
+    # Data propagation makes a message for each element of every 1-D tensor: gigabytes for some.
+    strict, data_propagation = False, False
     try:
         return bytes(shape_inference.infer_shapes(data, check_types, strict, data_propagation))
     except (shape_inference.InferenceError, RuntimeError, ValueError) as failure:
         return str(failure).splitlines()[0]
+
+
+def _without_fragile(data: bytes, op_types: frozenset[str]) -> bytes:
+    """The model with fragile nodes in a domain of which nothing is known."""
+    if not op_types & FRAGILE and "Expand" not in op_types:
+        return data
+    proto = onnx.ModelProto.FromString(data)
+    changed = False
+    graphs: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
+    for graph in graphs:
+        long = _long_vectors(graph) if isinstance(graph, onnx.GraphProto) else frozenset()
+        for node in graph.node:
+            for attribute in node.attribute:
+                graphs.extend(attribute.graphs)
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    graphs.append(attribute.g)
+            if node.op_type in FRAGILE or (node.op_type == "Expand" and long & set(node.input)):
+                node.domain = "rewrite.unknown"
+                changed = True
+    return bytes(proto.SerializeToString()) if changed else data
+
+
+def _long_vectors(graph: onnx.GraphProto) -> frozenset[str]:
+    """Names of vectors declared with more elements than a tensor has dimensions."""
+    infos = (*graph.input, *graph.value_info)
+    shapes = [(i.name, [d.dim_value for d in i.type.tensor_type.shape.dim]) for i in infos]
+    shapes += [(tensor.name, list(tensor.dims)) for tensor in graph.initializer]
+    return frozenset(n for n, dims in shapes if len(dims) == 1 and dims[0] > LONGEST_SHAPE)
 
 
 def _collect(

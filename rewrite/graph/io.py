@@ -123,7 +123,7 @@ def _take(
     tolerated = checks.check(checkable, subject)
     if tolerated is not None:
         loaded.notes.append(tolerated)
-    facts.learn(infer.infer(read.model, data, read.nested, loaded.notes))
+    facts.learn(infer.infer(read.model, data, read.nested, read.op_types, loaded.notes))
     return loaded
 
 

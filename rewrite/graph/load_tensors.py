@@ -86,7 +86,7 @@ class TensorLoader:
         self, proto: onnx.TensorProto, dtype: ir.DataType, dims: tuple[int, ...], where: str
     ) -> ir.TensorProtocol | None:
         self.unusual = True
-        entries = {entry.key: entry.value for entry in proto.external_data}
+        entries = {str(entry.key): str(entry.value) for entry in proto.external_data}
         location = entries.get("location", "")
         if location == wire.INLINE and self._given:
             return self._given[int(entries["offset"])]

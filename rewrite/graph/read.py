@@ -14,11 +14,11 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
-from rewrite.errors import Diagnostic, RewriteError
+from rewrite.errors import Diagnostic, RewriteError, error
 from rewrite.graph.declared import Declared
 from rewrite.graph.load_tensors import TensorLoader
 
-DEEPEST = 32  # graphs inside graphs; protobuf itself refuses a file with more than 33
+DEEPEST = 28  # graphs inside graphs: 3 messages each, and protobuf reads no more than 100
 MOST_PROBLEMS = 20
 
 _A = onnx.AttributeProto
@@ -36,6 +36,10 @@ Scope = dict[str, ir.Value]
 
 class TooMany(Exception):  # noqa: N818 - ends the reading, not an error by itself
     """Enough problems were found."""
+
+
+class NotTextError(Exception):
+    """A text field holds bytes that are no text."""
 
 
 @dataclass(slots=True)
@@ -65,7 +69,8 @@ class Read:
     declared: Declared
     in_order: bool
     nested: bool  # some node holds a graph
-    domains: frozenset[str]  # of all nodes
+    domains: frozenset[str]  # of all nodes, as they were written
+    op_types: frozenset[str]
     notes: tuple[str, ...]
 
 
@@ -75,6 +80,9 @@ def read_model(proto: onnx.ModelProto, loader: TensorLoader, problems: Problems)
     reader = _Reader(loader, problems)
     try:
         model = reader.model(proto)
+    except NotTextError as failure:
+        message = "this is not an ONNX model: text in it is not UTF-8"
+        raise error("RW502", message, subject=problems.subject) from failure
     except TooMany:
         problems.raise_if_any()
         raise
@@ -85,6 +93,7 @@ def read_model(proto: onnx.ModelProto, loader: TensorLoader, problems: Problems)
         reader.in_order,
         reader.nested,
         frozenset(reader.domains),
+        frozenset(reader.op_types),
         tuple(dict.fromkeys(reader.notes)),
     )
 
@@ -98,6 +107,7 @@ class _Reader:
         self.in_order = True
         self.nested = False
         self.domains: set[str] = set()
+        self.op_types: set[str] = set()
         self.notes: list[str] = []
 
     def model(self, proto: onnx.ModelProto) -> ir.Model:
@@ -107,11 +117,11 @@ class _Reader:
         return ir.Model(
             graph,
             ir_version=proto.ir_version,
-            producer_name=proto.producer_name or None,
-            producer_version=proto.producer_version or None,
-            domain=proto.domain or None,
+            producer_name=_text(proto.producer_name) or None,
+            producer_version=_text(proto.producer_version) or None,
+            domain=_text(proto.domain) or None,
             model_version=proto.model_version if proto.HasField("model_version") else None,
-            doc_string=proto.doc_string or None,
+            doc_string=_text(proto.doc_string) or None,
             functions=self._functions(proto.functions),
             metadata_props=_props(proto.metadata_props),
             device_configurations=tuple(
@@ -123,7 +133,7 @@ class _Reader:
         """Versions by domain. Of several imports of a domain the last counts, as in the checker."""
         found: dict[str, int] = {}
         for proto in protos:
-            domain = "" if proto.domain == "ai.onnx" else proto.domain
+            domain = "" if proto.domain == "ai.onnx" else _text(proto.domain)
             if found.get(domain, proto.version) != proto.version:
                 name = domain or "ai.onnx"
                 self.notes.append(
@@ -149,13 +159,15 @@ class _Reader:
         nodes = self._nodes(proto.node, scopes, where)
         scopes.pop()
         outputs = self._outputs(proto, values, where)
+        if self._problems.found:
+            return _no_graph()  # onnx-ir would refuse what was reported already
         graph = ir.Graph(
             inputs,
             outputs,
             nodes=nodes,
             initializers=initializers,
-            doc_string=proto.doc_string or None,
-            name=proto.name or None,
+            doc_string=_text(proto.doc_string) or None,
+            name=_text(proto.name) or None,
             metadata_props=_props(proto.metadata_props),
         )
         self._annotate(proto, graph, values)
@@ -167,7 +179,7 @@ class _Reader:
     def _inputs(self, proto: onnx.GraphProto, values: Scope, where: str) -> list[ir.Value]:
         found = []
         for info in proto.input:
-            value = ir.Value(name=info.name)
+            value = ir.Value(name=_text(info.name))
             if not info.name:
                 self._problems.add("RW507", f"an input of {where} has no name")
             elif info.name in values:
@@ -211,7 +223,7 @@ class _Reader:
             return
         value = values.get(name)
         if value is None:
-            value = values[name] = ir.Value(name=name)
+            value = values[name] = ir.Value(name=_text(name))
             if name in infos:
                 self.declared.infos[value] = infos[name]
         value.const_value = tensor
@@ -234,7 +246,7 @@ class _Reader:
                 if name in values:
                     self._problems.add("RW507", f"'{name}' has two definitions in {where}")
                     continue
-                value = values[name] = make(name=name)
+                value = values[_text(name)] = make(name=name)
                 if name in infos:
                     declared[value] = infos[name]
 
@@ -267,7 +279,7 @@ class _Reader:
     def _functions(self, protos: Iterable[onnx.FunctionProto]) -> list[ir.Function]:
         found: dict[tuple[str, str, str], ir.Function] = {}
         for proto in protos:
-            key = (proto.domain, proto.name, proto.overload)
+            key = (_text(proto.domain), _text(proto.name), _text(proto.overload))
             if key in found:
                 self._problems.add("RW507", f"the function {_full(key)} is defined twice")
             found[key] = self._function(proto)
@@ -281,7 +293,7 @@ class _Reader:
         for name in proto.input:
             if name in values or not name:
                 self._problems.add("RW507", f"{where} has two inputs named '{name}'")
-            value = values[name] = ir.Value(name=name)
+            value = values[name] = ir.Value(name=_text(name))
             if name in infos:
                 self.declared.infos[value] = infos[name]
             inputs.append(value)
@@ -294,11 +306,13 @@ class _Reader:
                 self._problems.add("RW505", f"output '{name}' of {where} is not defined")
                 continue
             outputs.append(values[name])
+        if self._problems.found:
+            return ir.Function(proto.domain, proto.name, graph=_no_graph(), attributes=())
         graph = ir.Graph(
             inputs,
             outputs,
             nodes=nodes,
-            doc_string=proto.doc_string or None,
+            doc_string=_text(proto.doc_string) or None,
             opset_imports=self._imports(proto.opset_import, where),
             name="",
             metadata_props=_props(proto.metadata_props),
@@ -308,7 +322,7 @@ class _Reader:
             self.declared.strays[graph] = strays
         attributes = [self._attribute(a, [], where) for a in proto.attribute_proto]
         undefined = ir.AttributeType.UNDEFINED
-        attributes += [ir.Attr(name, undefined, None) for name in proto.attribute]
+        attributes += [ir.Attr(_text(name), undefined, None) for name in proto.attribute]
         return ir.Function(
             proto.domain, proto.name, proto.overload, graph=graph, attributes=attributes
         )
@@ -337,19 +351,20 @@ class _Reader:
                 continue  # a second definition: reported already
             attributes = proto.attribute
             node = make(
-                proto.domain,
-                proto.op_type,
+                _text(proto.domain),
+                _text(proto.op_type),
                 inputs,
                 [self._attribute(a, scopes, where) for a in attributes] if attributes else (),
-                overload=proto.overload,
+                overload=_text(proto.overload),
                 outputs=outputs,
-                name=proto.name,
-                doc_string=proto.doc_string or None,
+                name=_text(proto.name),
+                doc_string=_text(proto.doc_string) or None,
                 metadata_props=_props(proto.metadata_props),
             )
             if proto.device_configurations:
                 self._devices(proto, node, scopes)
-            self.domains.add(node.domain)
+            self.domains.add(proto.domain)
+            self.op_types.add(node.op_type)
             made.append(node)
         return made
 
@@ -378,11 +393,11 @@ class _Reader:
 
     def _attribute(self, proto: onnx.AttributeProto, scopes: list[Scope], where: str) -> ir.Attr:
         kind = proto.type
-        name = proto.name
-        doc = proto.doc_string or None
+        name = _text(proto.name)
+        doc = _text(proto.doc_string) or None
         type_ = _TYPES[kind]
         if proto.ref_attr_name:
-            return ir.Attr(name, type_, None, proto.ref_attr_name, doc_string=doc)
+            return ir.Attr(name, type_, None, _text(proto.ref_attr_name), doc_string=doc)
         return ir.Attr(name, type_, self._content(proto, kind, scopes, where), doc_string=doc)
 
     def _content(
@@ -393,9 +408,9 @@ class _Reader:
         if kind in _LISTS:
             return tuple(getattr(proto, _LISTS[kind]))
         if kind == _A.STRING:
-            return _text(proto.s)
+            return _decoded(proto.s)
         if kind == _A.STRINGS:
-            return tuple(_text(s) for s in proto.strings)
+            return tuple(_decoded(s) for s in proto.strings)
         if kind == _A.GRAPH:
             return self._graph(proto.g, scopes, f"graph '{proto.g.name}'")
         if kind == _A.GRAPHS:
@@ -413,7 +428,19 @@ class _Reader:
         return None
 
 
-def _text(data: bytes) -> str | bytes:
+def _no_graph() -> ir.Graph:
+    """Stands for a graph with problems until they are raised."""
+    return ir.Graph([], [], nodes=[])
+
+
+def _text(field: str) -> str:
+    """A text field. Protobuf gives bytes where it is not UTF-8."""
+    if field.__class__ is not str:
+        raise NotTextError
+    return field
+
+
+def _decoded(data: bytes) -> str | bytes:
     """Strings of custom operators may hold any bytes; those stay bytes."""
     try:
         return data.decode("utf-8")
@@ -422,7 +449,7 @@ def _text(data: bytes) -> str | bytes:
 
 
 def _props(entries: Any) -> dict[str, str] | None:
-    return {entry.key: entry.value for entry in entries} if entries else None
+    return {_text(entry.key): _text(entry.value) for entry in entries} if entries else None
 
 
 def _full(key: tuple[str, str, str]) -> str:

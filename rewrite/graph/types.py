@@ -86,4 +86,5 @@ def from_proto(proto: onnx.TypeProto, fresh: Callable[[], str]) -> Type:
 def _dim_of_proto(dim: onnx.TensorShapeProto.Dimension, fresh: Callable[[], str]) -> Dim:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else fresh()
-    return fresh() if says_nothing(dim.dim_param) else dim.dim_param
+    name = dim.dim_param
+    return name if isinstance(name, str) and not says_nothing(name) else fresh()

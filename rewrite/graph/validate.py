@@ -44,7 +44,8 @@ def _verdicts(loaded: LoadedModel, types: bool) -> Iterator[str]:
     if not verdict.accepted:
         yield verdict.message
     if types and not any(infer.MISFIT in note for note in loaded.notes):
-        complaint = infer.complaint(for_inference)
+        op_types = frozenset(node.op_type for graph in loaded.facts.graphs() for node in graph)
+        complaint = infer.complaint(for_inference, op_types)
         if complaint is not None:
             yield complaint
 

@@ -110,7 +110,8 @@ class _Writer:
             info = proto.output.add()
             if 0 <= turn < len(listings):
                 info.CopyFrom(listings[turn])
-            self._info(info, value) if turn < 0 else None
+            else:
+                self._info(info, value)
             info.name = value.name or ""
 
     def _info(self, proto: onnx.ValueInfoProto, value: ir.Value) -> None:
@@ -220,7 +221,7 @@ class _Writer:
 
     def _tensor(self, proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
         self._tensors(proto, tensor)
-        if tensor.name:
+        if tensor.name and not proto.name:
             proto.name = tensor.name
 
 
