@@ -1,9 +1,10 @@
 """The reference value of a node whose operands are known.
 
 In: operator, opset, operand arrays in newest form, attributes as plain values. Out: the arrays of
-its outputs, or None: no value declared, operands that the operator does not take, or a value that
-the standard leaves open (integer division by zero, a float cast out of range, two updates of one
-element, NaN in a comparison of order).
+its outputs; `OPEN`, an empty tuple, where a value is declared but the standard leaves it open for
+these operands (integer division by zero, a float cast out of range, two updates of one element,
+NaN in a comparison of order) or does not take them; None where no value is declared here. Only
+in the last case may another evaluator be asked: where it is open, runtimes disagree.
 
 Exactness. `registry.find(...).evaluation` is "exact" where every conforming runtime gives the
 same bits: moved elements, integer arithmetic, comparisons, correctly rounded + - * / and square
@@ -28,6 +29,8 @@ from rewrite.ops.dtypes import of_numpy
 from rewrite.ops.infer import infer
 from rewrite.schema import Type
 
+OPEN: Arrays = ()
+
 # How much coarser than float32 a type is. float64 counts as float32: runtimes use float32
 # constants and approximations for it.
 _COARSENESS = {"f16": 2.0**13, "bf16": 2.0**16}
@@ -41,7 +44,7 @@ def evaluate(
     attributes: Mapping[str, Any],
     n_outputs: int | None = None,
 ) -> Arrays | None:
-    """The first `n_outputs` outputs, or all that are computed here; None where they are not.
+    """The first `n_outputs` outputs, or all that are computed here; `OPEN`; or None.
 
     Split without sizes has to be told how many outputs its node has.
     """
@@ -52,13 +55,13 @@ def evaluate(
         return None
     try:
         if not _well_typed(domain, name, opset, inputs, attributes, n_outputs or 1):
-            return None
+            return OPEN
         found = definition.evaluate(Evaluation(opset, inputs, attributes, n_outputs or 1))
     except InferenceError:
-        return None
-    if found is None or n_outputs is None:
-        return found
-    return found[:n_outputs] if len(found) >= n_outputs else None
+        return OPEN
+    if found is None or len(found) < (n_outputs or 1):
+        return OPEN
+    return found[:n_outputs]
 
 
 def _well_typed(

@@ -211,16 +211,19 @@ def scatter_nd_value(e: Evaluation) -> Arrays | None:
 
 def _scatter(x: Array, place: tuple[Array, ...], updates: Array, reduction: str) -> Arrays | None:
     y = x.copy()
+    flat = np.ravel_multi_index(np.broadcast_arrays(*place), x.shape[: len(place)])
+    if np.unique(flat).size != flat.size and not _any_order(x, reduction):
+        return None  # several updates of one place: the order is not defined
     if reduction == "none":
-        flat = np.ravel_multi_index(np.broadcast_arrays(*place), x.shape[: len(place)])
-        if np.unique(flat).size != flat.size:
-            return None  # two updates of one place: the order is not defined
         y[place] = updates
-        return (y,)
-    if x.dtype.kind not in "iub" and reduction in ("add", "mul"):
-        return None  # the order of float additions is not defined
-    _COMBINE[reduction].at(y, place, updates)
+    else:
+        _COMBINE[reduction].at(y, place, updates)
     return (y,)
+
+
+def _any_order(x: Array, reduction: str) -> bool:
+    """Whether updates of one place may come in any order."""
+    return reduction in ("max", "min") or (reduction != "none" and x.dtype.kind in "iub")
 
 
 # --- boxes ------------------------------------------------------------------------------------

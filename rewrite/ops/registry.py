@@ -121,7 +121,7 @@ def value(
 ) -> Callable[[F], F]:
     """Declares the function that computes the outputs of operators from arrays.
 
-    The function gives None where the values are not defined by the standard.
+    The function gives None where the standard leaves the values open.
     """
 
     def declare(function: F) -> F:

@@ -204,6 +204,8 @@ indexing: list[Case] = [
     case("ScatterElements", "f32 1,5", np.array([[1, -2]]), "f32 1,2", data=3, axis=1),
     case("ScatterElements", "s32 1,5", np.array([[1, 1]]), "s32 1,2", data=3, axis=1,
          reduction="add", opsets=(16, 99)),
+    case("ScatterElements", "f32 1,5", np.array([[1, 3]]), "f32 1,2", data=3, axis=1,
+         reduction="add", opsets=(16, 99)),
     case("ScatterElements", "f32 1,5", np.array([[1, 1]]), "f32 1,2", data=3, axis=1,
          reduction="max", opsets=(18, 99)),
     case("ScatterND", "f32 4,3", np.array([[0], [2]]), "f32 2,3", data=3),

@@ -20,7 +20,7 @@ F = np.float32
 
 def value(name: str, *inputs: Any, opset: int = 25, **attributes: Any) -> np.ndarray | None:
     found = evaluate("", name, opset, inputs, attributes)
-    return None if found is None else found[0]
+    return found[0] if found else None
 
 
 @settings(max_examples=200, deadline=None)
