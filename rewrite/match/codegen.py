@@ -306,8 +306,9 @@ class _Function:
 
     def _choice(self, form: f.Choice, v: str) -> None:
         parts = [self.unit.branch(self, form, place, v) for place in range(len(form.branches))]
-        fresh = [n for n in self.unit.pattern.names if any(n in p.bound for p in parts)]
-        fresh = [n for n in fresh if n not in self.bound and n not in self.maybe]
+        known = {n for p in parts for n in (*p.bound, *p.maybe)}
+        known -= {*self.bound, *self.maybe}
+        fresh = [n for n in self.unit.pattern.names if n in known]
         for part in parts:
             part.close(fresh)
         variables = [self.variable() for _ in fresh]
