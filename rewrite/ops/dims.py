@@ -17,7 +17,6 @@ Statements about sizes hold for every run that ends without an error.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Sequence
@@ -278,6 +277,8 @@ def _term(monomial: Monomial, coefficient: int) -> str:
 def _bounded(text: str) -> str:
     if len(text) <= LONGEST:
         return "?=" + text
+    import hashlib
+
     return "?#" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -309,15 +311,21 @@ def test_importing_the_package_imports_no_family() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_families_load_in_milliseconds() -> None:
+def test_families_load_in_milliseconds(tmp_path: Path) -> None:
+    """From byte code, in processor time: other work on the machine does not count."""
     code = (
         "import time, numpy, rewrite.ops.registry as r\n"
-        "start = time.perf_counter(); r.operators(); print(time.perf_counter() - start)"
+        "start = time.process_time(); r.operators(); print(time.process_time() - start)"
     )
-    run = [sys.executable, "-c", code]
-    subprocess.run(run, check=True, capture_output=True)  # writes the byte code
-    seconds = [float(subprocess.run(run, check=True, capture_output=True).stdout) for _ in range(3)]
-    assert min(seconds) < 0.2
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def seconds() -> float:
+        run = [sys.executable, "-c", code]
+        return float(subprocess.run(run, check=True, capture_output=True, env=environment).stdout)
+
+    seconds()  # writes the byte code
+    assert min(seconds() for _ in range(3)) < 0.06
 
 
 def test_declarations_cover_the_schemas() -> None:
