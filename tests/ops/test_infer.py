@@ -294,10 +294,10 @@ def test_elementwise_inference_takes_microseconds() -> None:
         infer("", name, 17, operands, {})
         runs = []
         for _ in range(20):
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(200):
                 infer("", name, 17, operands, {})
-            runs.append((time.perf_counter() - start) / 200)
+            runs.append((time.process_time() - start) / 200)
         best[name] = min(runs)
     assert max(best.values()) < 5e-6, best
 
