@@ -14,6 +14,7 @@ from collections.abc import Hashable
 import onnx_ir as ir
 
 from rewrite.engine.determinism import is_deterministic
+from rewrite.engine.evaluation import nbytes
 from rewrite.engine.journal import Log
 from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
@@ -53,7 +54,7 @@ class Tidier:
         alike: dict[Hashable, list[ir.Value]] = {}
         for value in graph.initializers.values():
             tensor = value.const_value
-            if tensor is None or self._is_fixed(value) or tensor.nbytes > _LARGE:
+            if tensor is None or self._is_fixed(value) or nbytes(tensor) > _LARGE:
                 continue
             alike.setdefault((tensor.dtype, tuple(tensor.shape)), []).append(value)
         kept: list[ir.Value] = []
@@ -89,13 +90,13 @@ class Tidier:
             return found
         tensor = value.const_value
         assert tensor is not None
-        if tensor.nbytes > _SMALL:
-            self._hashed += tensor.nbytes
+        if nbytes(tensor) > _SMALL:
+            self._hashed += nbytes(tensor)
             if self._hashed > _HASHED:
                 return None
         if tensor.dtype == ir.DataType.STRING:
             content: Hashable = tuple(tensor.numpy().reshape(-1).tolist())
-        elif tensor.nbytes <= _SMALL:
+        elif nbytes(tensor) <= _SMALL:
             content = tensor.tobytes()
         else:
             content = hashlib.blake2b(tensor.tobytes(), digest_size=32).digest()
@@ -170,7 +171,7 @@ def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable] | None:
         value = repr(value)  # tells -0.0 from 0.0
     elif kind in _TENSORS:
         tensors = (value,) if kind is ir.AttributeType.TENSOR else tuple(value)
-        if any(tensor.nbytes > _SMALL for tensor in tensors):
+        if any(nbytes(tensor) > _SMALL for tensor in tensors):
             return None
         value = tuple((t.dtype, tuple(t.shape), _content(t)) for t in tensors)
     elif isinstance(value, list):

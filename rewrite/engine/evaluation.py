@@ -45,6 +45,11 @@ class Evaluated:
     evidence: str
 
 
+def nbytes(tensor: ir.TensorProtocol) -> int:
+    """The size of a tensor; a string counts as 16 bytes."""
+    return 16 * tensor.size if tensor.dtype == ir.DataType.STRING else tensor.nbytes
+
+
 def evaluate_node(
     facts: Facts, node: ir.Node, operands: Sequence[ir.Value | None], types: Sequence[Type]
 ) -> Evaluated | None:
@@ -56,6 +61,8 @@ def evaluate_node(
     arrays = [None if value is None else facts.array(value) for value in operands]
     found = evaluate(node.domain, node.op_type, facts.opset(node), arrays, attributes)
     if found is not None:
+        # numpy gives scalars for rank 0; a declaration may give outputs that nobody asked for.
+        found = tuple(np.asarray(array) for array in found[: len(node.outputs)])
         definition = registry.find(node.domain, node.op_type)
         error = None if definition is None else definition.evaluation
         bound = EXACT if error == "exact" or error is None else Bound("equal", rtol=float(error))
@@ -67,7 +74,7 @@ def evaluate_node(
         if by_reference is None:
             return None
         done = Evaluated(by_reference, _bound(by_reference), "computed by onnx's evaluator")
-    return done if _fits(done.arrays[: len(node.outputs)], types) else None
+    return done if _fits(done.arrays, types) else None
 
 
 def _fits(arrays: Sequence[Array], types: Sequence[Type]) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.engine.determinism import is_random
-from rewrite.engine.evaluation import Evaluated, evaluate_node
+from rewrite.engine.evaluation import Evaluated, evaluate_node, nbytes
 from rewrite.engine.inference import node_types
 from rewrite.engine.inlining import inline_if
 from rewrite.engine.journal import Folded, Log, Refused
@@ -190,7 +190,7 @@ class Folder:
 
 def _nbytes(facts: Facts, value: ir.Value | None) -> int:
     tensor = None if value is None else facts.constant(value)
-    return 0 if tensor is None else tensor.nbytes
+    return 0 if tensor is None else nbytes(tensor)
 
 
 _Array = np.ndarray

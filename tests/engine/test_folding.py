@@ -33,6 +33,19 @@ def test_a_graph_output_that_is_constant(rewriter, outputs):
     assert constants(found.model)["y"].tolist() == [-1, -2]
 
 
+def test_scalars_and_strings(rewriter):
+    text = (
+        "g (float a, string[2] t) => (float y, bool[2] e, bool[2] f) "
+        '<float p = {2}, float q = {3}, string[2] s = {"a", "b"}, string[2] u = {"a", "b"}> '
+        "{ r = Mul(p, q) y = Add(a, r) e = Equal(t, s) f = Equal(t, u) }"
+    )
+    found = rewriter("", text, opset=19, fold=True, tidy=True)
+    assert sorted(found.ops) == ["Add", "Equal", "Equal"]
+    (value,) = (t for t in found.model.graph.initializer if t.data_type == 1)
+    assert numpy_helper.to_array(value).shape == ()
+    assert sum(t.data_type == 8 for t in found.model.graph.initializer) == 1
+
+
 def test_transcendental_functions_are_not_exact(rewriter):
     text = "g (float[2] a) => (float[2] y) <float[2] p = {1, 2}> { s = Exp(p) y = Mul(a, s) }"
     found = rewriter("", text, fold=True)
