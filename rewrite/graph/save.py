@@ -73,24 +73,29 @@ def is_external(tensor: ir.TensorProtocol) -> bool:
 def save(loaded: LoadedModel, path: str | os.PathLike[str]) -> None:
     """Write the model to `path`. On failure nothing is left behind."""
     target = Path(path)
-    data_path = target.with_name(target.name + ".data")
+    if not target.name or "\0" in target.name:
+        raise error("RW513", "cannot write the model: no file name", subject=repr(str(path)))
+    try:
+        _save(loaded, target, target.with_name(target.name + ".data"))
+    except OSError as failure:
+        reason = failure.strerror or str(failure)
+        raise error("RW513", f"cannot write the model: {reason}", subject=str(target)) from failure
+
+
+def _save(loaded: LoadedModel, target: Path, data_path: Path) -> None:
     _refuse_inputs(loaded, target, data_path)
     plan = _Plan(data_path.name, inline_size(loaded) > LIMIT, stream=True)
     data = message(loaded, plan.write).SerializeToString()
     sizes = {key: tensor.nbytes for key, tensor in plan.holes.items()}
     pieces = wire.splice(data, sizes.__getitem__, frozenset(sizes))
-    try:
-        with _new_file(target) as model_file:
-            if not plan.outside:
-                _write_pieces(model_file, pieces, plan)
-                return
-            with _new_file(data_path) as data_file:
-                _write_outside(data_file, plan)
-                _write_pieces(model_file, pieces, plan)
-                model_file.flush()
-    except OSError as failure:
-        reason = failure.strerror or str(failure)
-        raise error("RW513", f"cannot write the model: {reason}", subject=str(target)) from failure
+    with _new_file(target) as model_file:
+        if not plan.outside:
+            _write_pieces(model_file, pieces, plan)
+            return
+        with _new_file(data_path) as data_file:
+            _write_outside(data_file, plan)
+            _write_pieces(model_file, pieces, plan)
+            model_file.flush()
 
 
 def message(loaded: LoadedModel, tensors: write.TensorWriter) -> onnx.ModelProto:

@@ -21,9 +21,13 @@ INLINE = "\0inline"
 # TensorProto
 RAW_DATA, EXTERNAL_DATA, DATA_LOCATION = 9, 13, 14
 _TENSOR: Any = "tensor"
-# The messages that hold tensors with weights: ModelProto.graph, GraphProto.initializer, and
-# GraphProto.node . NodeProto.attribute . AttributeProto.t (Constant nodes).
-_TREE: Any = {7: {5: _TENSOR, 1: {5: {5: _TENSOR}}}}
+# Fields that lead to tensors. GraphProto: initializer, node. NodeProto: attribute. AttributeProto:
+# t, tensors, g, graphs. ModelProto: graph, functions (FunctionProto: node).
+_GRAPH: Any = {5: _TENSOR}
+_NODE: Any = {5: {5: _TENSOR, 10: _TENSOR, 6: _GRAPH, 11: _GRAPH}}
+_GRAPH[1] = _NODE
+_TREE: Any = {7: _GRAPH, 25: {7: _NODE}}
+DEEPEST = 100  # messages inside messages, as in protobuf itself
 
 
 class MalformedError(ValueError):
@@ -107,10 +111,12 @@ def note(offset: int, size: int, location: str = INLINE) -> bytes:
 
 def cut(data: Any, least: int) -> bytes:
     """The model without tensor data of `least` bytes or more, which become notes."""
-    return _cut(data, 0, len(data), _TREE, least)
+    return _cut(data, 0, len(data), _TREE, least, 0)
 
 
-def _cut(data: Any, start: int, end: int, tree: Any, least: int) -> bytes:
+def _cut(data: Any, start: int, end: int, tree: Any, least: int, depth: int) -> bytes:
+    if depth > DEEPEST:
+        raise MalformedError("messages are nested too deep")
     parts: list[bytes] = []
     kept = start
     for number, kind, begin, payload, stop in fields(data, start, end):
@@ -121,7 +127,7 @@ def _cut(data: Any, start: int, end: int, tree: Any, least: int) -> bytes:
                 continue
             made = note(payload, stop - payload)
         elif number in tree:
-            made = encode_len(number, _cut(data, payload, stop, tree[number], least))
+            made = encode_len(number, _cut(data, payload, stop, tree[number], least, depth + 1))
         else:
             continue
         parts.append(bytes(data[kept:begin]))
