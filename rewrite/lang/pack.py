@@ -55,6 +55,7 @@ def load_packs(
 ) -> RulePack:
     """Several packs, merged in order; a pack met twice counts once."""
     errors = Collector()
+    packs = tuple(packs)
     sources = find_sources(packs, search, vocabulary.newest_opset, errors)
     files = {s.folder: _parse_all(s.files, errors) for s in sources}
     assembly = Assembly(errors)
@@ -65,7 +66,9 @@ def load_packs(
     check_rules(rules, assembly.definitions(), vocabulary, ranges, errors)
     _drop_repeated(errors)
     errors.raise_if_any()
-    return _merged(sources, files, rules, assembly, vocabulary)
+    # what a pack extends comes before it, so one pack asked for is the last
+    named = sources[-1:] if len(packs) == 1 else sources
+    return _merged(sources, named, files, rules, assembly, vocabulary)
 
 
 def fingerprint(packs: Iterable[str | Path], vocabulary: Vocabulary, search: Sequence[Path]) -> str:
@@ -94,6 +97,7 @@ def _drop_repeated(errors: Collector) -> None:
 
 def _merged(
     sources: Sequence[PackSource],
+    named: Sequence[PackSource],
     files: Mapping[Path, list[SourceFile]],
     rules: Sequence[ast.Rule],
     assembly: Assembly,
@@ -104,15 +108,18 @@ def _merged(
         allowed = opset_range(rule, vocabulary, assembly.origins[rule.name].opset)
         assert allowed is not None  # an empty range has been reported
         narrowed.append(replace(rule, opset=allowed))
-    asked = [s.manifest for s in sources]
-    last = asked[-1:] if len(asked) == 1 else asked
+    manifests = [s.manifest for s in sources]
+    newest = vocabulary.newest_opset  # all there is to say where no pack is given
     texts = {s.yaml.path: s.yaml.text for s in sources}
     texts |= {f.path: f.text for s in sources for f in files[s.folder]}
     return RulePack(
-        name="+".join(m.name for m in last),
-        doc=last[0].doc if len(last) == 1 else "",
-        opset=(min(m.opset[0] for m in asked), max(m.opset[1] for m in asked)),
-        example_opset=max(m.example_opset for m in asked),
+        name="+".join(s.manifest.name for s in named),
+        doc=named[0].manifest.doc if len(named) == 1 else "",
+        opset=(
+            min((m.opset[0] for m in manifests), default=newest),
+            max((m.opset[1] for m in manifests), default=newest),
+        ),
+        example_opset=max((m.example_opset for m in manifests), default=newest),
         rules=tuple(narrowed),
         files=tuple(f for s in sources for f in files[s.folder]),
         digest=digest(sources),
