@@ -80,7 +80,7 @@ def replace(
     `matched` are further nodes that `finish` removes if nothing needs them.
     """
     roots = [(old, new) for old, new in roots if old is not new]
-    reason = _why_not(graph, roots, new_nodes)
+    reason = _why_not(facts, graph, roots, new_nodes)
     if reason is not None:
         return Refused(reason)
     extra = _identities(facts, graph, roots, new_nodes)
@@ -95,42 +95,65 @@ def replace(
     done.new_nodes = (*_place_constants(facts, graph, roots, nodes, done), *nodes)
     _import_domains(facts, graph, nodes, done)
     _insert(facts, graph, place, done.new_nodes)
-    for old, new in roots:
-        _hand_over(facts, graph, old, new, done)
+    renamed: set[ir.Value] = set()
+    for old, new in sorted(roots, key=lambda root: not root[0].is_graph_output()):
+        _hand_over(facts, graph, old, new, done, renamed)
     return done
 
 
-def _why_not(graph: ir.Graph, roots: Sequence[Root], new_nodes: Sequence[ir.Node]) -> str | None:
+def _why_not(
+    facts: Facts, graph: ir.Graph, roots: Sequence[Root], new_nodes: Sequence[ir.Node]
+) -> str | None:
     for old, new in roots:
         producer = old.producer()
         if producer is None or producer.graph is not graph:
             return f"'{old.name}' is not computed in this graph"
-        needs_identity = old.is_graph_output() and not _can_be_output(graph, new, new_nodes)
+        needs_identity = old.is_graph_output() and not _can_be_output(graph, old, new, new_nodes)
         if needs_identity and producer.op_type == "Identity" and producer.domain == "":
-            return (
-                f"'{old.name}' is an output of the graph: only an Identity can give it this value"
-            )
+            return f"graph output '{old.name}' can have this value only through an Identity"
     if len({id(old) for old, _ in roots}) != len(roots):
         return "the same value is replaced twice"
     read = (value for node in new_nodes for value in order.reads(node))
-    if any(map(_is_parameter, (*read, *(new for _, new in roots)))):
-        return "a parameter of the function would become an operand"
+    for value in (*read, *(new for _, new in roots)):
+        if value.graph is not graph:
+            reason = _why_not_visible(facts, graph, value, new_nodes)
+            if reason is not None:
+                return reason
     return None
 
 
-def _is_parameter(value: ir.Value) -> bool:
-    """A legacy operand whose attribute is a parameter of the enclosing function."""
-    return value.producer() is None and value.graph is None and value.const_value is None
+def _why_not_visible(
+    facts: Facts, graph: ir.Graph, value: ir.Value, new_nodes: Sequence[ir.Node]
+) -> str | None:
+    """Why nodes of `graph` cannot use a value that is not of this graph."""
+    owner = value.graph
+    if owner is None:
+        producer = value.producer()
+        if producer is not None:
+            return None if producer in new_nodes else f"'{value.name}' is in no graph"
+        if value.const_value is None:
+            return "a parameter of the function would become an operand"
+        return None
+    around: ir.Graph | None = graph
+    while around is not None and around is not owner:
+        holder = facts.parent_node(around)
+        around = None if holder is None else holder.graph
+    return None if around is owner else f"'{value.name}' cannot be used in this graph"
 
 
-def _can_be_output(graph: ir.Graph, value: ir.Value, new_nodes: Sequence[ir.Node]) -> bool:
-    """Whether a value can take over the name of a graph output."""
-    if is_pending(value):
+def _can_be_output(
+    graph: ir.Graph, old: ir.Value, new: ir.Value, new_nodes: Sequence[ir.Node]
+) -> bool:
+    """Whether a value can take over the name of the graph output `old`."""
+    if is_pending(new):
         return True
-    producer = value.producer()
-    if producer is None or value.is_graph_output():
+    producer = new.producer()
+    if producer is None or new.is_graph_output():
         return False
-    return producer.graph is graph or producer in new_nodes
+    if producer in new_nodes:
+        return True
+    # A subgraph that uses `new` may have an input of its own with the name of `old`.
+    return producer.graph is graph and all(u.node.graph is graph for u in new.uses())
 
 
 def _identities(
@@ -142,7 +165,7 @@ def _identities(
     for old, new in roots:
         if not old.is_graph_output():
             continue
-        if _can_be_output(graph, new, new_nodes) and new not in taken:
+        if _can_be_output(graph, old, new, new_nodes) and new not in taken:
             taken.add(new)
             continue
         node = make_node(facts, graph, "", "Identity", (new,), {})
@@ -205,7 +228,12 @@ def _insert(facts: Facts, graph: ir.Graph, place: order.Place, nodes: Sequence[i
 
 
 def _hand_over(
-    facts: Facts, graph: ir.Graph, old: ir.Value, new: ir.Value, done: Replacement
+    facts: Facts,
+    graph: ir.Graph,
+    old: ir.Value,
+    new: ir.Value,
+    done: Replacement,
+    renamed: set[ir.Value],
 ) -> None:
     """Uses, place among the outputs, name and declared facts go from `old` to `new`."""
     for usage in old.uses():
@@ -220,11 +248,13 @@ def _hand_over(
                 graph.outputs[index] = new
                 done._outputs.append((index, old))
     producer = new.producer()
-    if not was_output and (producer is None or producer not in done.new_nodes):
+    made = producer is not None and producer in done.new_nodes
+    if new in renamed or not (was_output or made):
         return
+    renamed.add(new)
     _swap_names(facts, old, new, done)
     done._declared.append(facts.declared.move(old, new))
-    if producer is not None and producer in done.new_nodes:
+    if producer is not None and made:
         _inherit(producer, old.producer())
 
 

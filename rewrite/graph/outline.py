@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import onnx
 import onnx_ir as ir
 
 from rewrite.graph.edit import replace
@@ -19,7 +20,17 @@ from rewrite.graph.names import subgraphs
 from rewrite.graph.nodes import PROVENANCE, Refused, discard
 from rewrite.graph.versions import FUNCTIONS, require_ir
 
+_MESSAGES = frozenset(
+    {
+        ir.AttributeType.SPARSE_TENSOR,
+        ir.AttributeType.SPARSE_TENSORS,
+        ir.AttributeType.TYPE_PROTO,
+        ir.AttributeType.TYPE_PROTOS,
+    }
+)
 OUTLINED = "rewrite.nodes"  # metadata of a call: the names of the nodes that went into the function
+
+Message = onnx.SparseTensorProto | onnx.TypeProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +68,19 @@ def outline(
     if reason is not None:
         return Refused(reason)
     body = _body(facts, graph, ordered, outputs)
-    call = _call(facts, body, domain, name, rule)
+    key = (domain, name, body.key)
+    # The copies are made first: afterwards the nodes are no longer wired as they were.
+    function = facts.outlined.get(key) or _function(facts, graph, body, domain, name)
+    call = _call(facts, body, domain, function.name, rule)
     done = replace(facts, graph, list(zip(outputs, call.outputs, strict=True)), [call], ordered)
     if isinstance(done, Refused):
         discard([call])
         return done
     require_ir(facts, FUNCTIONS, "local functions")
-    function = _function(facts, graph, body, domain, name)
-    call.op_type = function.name
+    if key not in facts.outlined:
+        facts.outlined[key] = function
+        facts.model.functions[function.identifier()] = function
+        facts.forget_graphs()
     return Outlined(call, function, done.finish())
 
 
@@ -143,11 +159,16 @@ def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable]:
         value = tuple(_tensor_key(tensor) for tensor in value)
     elif attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
         value = repr(value)  # tells -0.0 from 0.0 and finds NaN equal to itself
-    try:
-        hash(value)
-    except TypeError:
-        value = id(value)  # protobuf messages: equal only where it is the same object
+    elif attribute.type in _MESSAGES:
+        items = value if isinstance(value, tuple) else (value,)
+        value = tuple(_bytes_of(item) for item in items)
     return attribute.name, attribute.type.name, value
+
+
+def _bytes_of(message: Message | ir.TypeAndShape) -> Hashable:
+    if isinstance(message, ir.TypeAndShape):
+        return repr(message)
+    return bytes(message.SerializeToString(deterministic=True))
 
 
 def _tensor_key(tensor: ir.TensorProtocol) -> Hashable:
@@ -176,21 +197,13 @@ def _call(facts: Facts, body: _Body, domain: str, name: str, rule: str | None) -
 
 
 def _function(facts: Facts, graph: ir.Graph, body: _Body, domain: str, name: str) -> ir.Function:
-    """The function with this body: one made before, or a new one under a free name."""
-    key = (domain, name, body.key)
-    found = facts.outlined.get(key)
-    if found is not None:
-        return found
+    """A new function with this body, under a free name; not yet in the model."""
     functions = facts.model.functions
     free, number = name, 1
     while (domain, free, "") in functions:
         number += 1
         free = f"{name}_{number}"
-    function = ir.Function(domain, free, "", graph=_copy(facts, graph, body), attributes=())
-    functions[function.identifier()] = function
-    facts.outlined[key] = function
-    facts.forget_graphs()
-    return function
+    return ir.Function(domain, free, "", graph=_copy(facts, graph, body), attributes=())
 
 
 def _copy(facts: Facts, graph: ir.Graph, body: _Body) -> ir.Graph:
@@ -203,7 +216,7 @@ def _copy(facts: Facts, graph: ir.Graph, body: _Body) -> ir.Graph:
         attribute = ir.AttrTensor("value", tensor)
         outputs = (copies[value],)
         made.append(ir.Node("", "Constant", (), (attribute,), outputs=outputs, name=""))
-    opsets: dict[str, int] = {"": facts.import_of(graph, "")}
+    opsets = {"": facts.import_of(graph, "")} if body.constants else {}
     for number, node in enumerate(body.nodes):
         for position, value in enumerate(node.outputs):
             copies[value] = ir.Value(name=f"value_{number}_{position}" if value.name else "")
