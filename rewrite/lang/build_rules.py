@@ -54,7 +54,8 @@ class RuleBuilder(ExpressionBuilder):
         return definition
 
     def refine(self, c: list[Child]) -> ast.Refine:
-        refinement = ast.Refine(self.around(c), self.lower(c[1], "a rule"), c[3].value)
+        conditions = tuple(condition for where in c[3:] for condition in where.value)
+        refinement = ast.Refine(self.around(c), self.lower(c[1], "a rule"), conditions)
         self._shallow(refinement)
         return refinement
 

@@ -141,19 +141,15 @@ def op_text(op: ast.OpName) -> str:
     return f"{op.prefix}.{op.name}" if op.prefix else op.name
 
 
-def _attribute(attribute: ast.AttributePattern) -> str:
-    if attribute.bind is not None:
-        value = attribute.bind
-    elif attribute.values is not None:
-        value = " | ".join(map(_literal, attribute.values))
-    else:
-        value = "ignored"
-    return f"{attribute.name}: {value}"
+def _attribute(attribute: ast.AttributePattern) -> Doc:
+    if attribute.values is not None:
+        return (f"{attribute.name}: ", Nest(2, fill(map(_literal, attribute.values), " |")))
+    return f"{attribute.name}: {attribute.bind or 'ignored'}"
 
 
-def _literal(value: object) -> str:
+def _literal(value: object) -> Doc:
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_literal, value)) + "]"
+        return ("[", Nest(2, fill(map(_literal, value))), "]")
     if isinstance(value, str):
         return quote(value)
     assert isinstance(value, int | float)

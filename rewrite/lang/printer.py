@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rewrite.errors import error
 from rewrite.lang import ast
 from rewrite.lang.comments import Attached, Comment, Comments, attach, find_comments
-from rewrite.lang.layout import HARD, Break, Doc, Group, Nest, render
+from rewrite.lang.layout import HARD, Break, Doc, Group, Nest, fill, render
 from rewrite.lang.parser import parse
 from rewrite.lang.print_nodes import (
     branch_doc,
@@ -83,8 +83,9 @@ def _item(item: ast.Node, comments: Comments) -> Doc:
     if isinstance(item, ast.PatternDef):
         return (*before, _pattern_def(item, comments), _trailing(own))
     assert isinstance(item, ast.Refine)
-    where = Nest(BODY + CLAUSE, _conditions(item.where, comments))
-    return (*before, f"refine {item.rule} with where ", where, _trailing(own))
+    first, *others = _wheres(item.where, comments)
+    more = Nest(BODY, tuple((HARD, where) for where in others))
+    return (*before, f"refine {item.rule} with ", Nest(BODY, first), more, _trailing(own))
 
 
 def _pattern_def(definition: ast.PatternDef, comments: Comments) -> Doc:
@@ -109,12 +110,14 @@ def _rule(rule: ast.Rule, comments: Comments) -> Doc:
     return (_header(rule), " {", _ends(own.opening), Nest(BODY, tuple(body)), HARD, "}")
 
 
-def _header(rule: ast.Rule) -> str:
+def _header(rule: ast.Rule) -> Doc:
     text = f"rule {rule.name} in {rule.phase}"
     low, high = rule.opset
     if low is not None or high is not None:
         text += f" opset {'' if low is None else low}..{'' if high is None else high}"
-    return text + (f" over {', '.join(rule.over)}" if rule.over else "")
+    if not rule.over:
+        return text
+    return (text, Nest(CLAUSE, Group((Break(), "over ", Nest(CLAUSE, fill(rule.over))))))
 
 
 # --- clauses ------------------------------------------------------------------------------------

@@ -111,8 +111,7 @@ def _bracket(
     error: UnexpectedToken, found: Token, accepted: frozenset[str], file: str
 ) -> Diagnostic | None:
     """Where the word shows that a bracket was not closed."""
-    stack = error.interactive_parser.parser_state.value_stack
-    brackets = [v for v in stack if isinstance(v, Token) and v.type in OPENING]
+    brackets = _open_brackets(error)
     if not brackets:
         return None
     opened = brackets[-1]
@@ -131,6 +130,17 @@ def _bracket(
         message = f"`{found}` does not close `{opened}`; expected {expectation(accepted)}"
         return Diagnostic("RW104", message, _span(found, file), None, (note,))
     return None
+
+
+def _open_brackets(error: UnexpectedToken) -> list[Token]:
+    """Read and not closed, the innermost last. Closed ones may wait for their reduction, too."""
+    found: list[Token] = []
+    for value in error.interactive_parser.parser_state.value_stack:
+        if isinstance(value, Token) and value.type in OPENING:
+            found.append(value)
+        elif isinstance(value, Token) and value.type in CLOSING and found:
+            found.pop()
+    return found
 
 
 def _span(found: Token, file: str) -> Span:
