@@ -26,7 +26,7 @@ from rewrite.engine.ledger import Bound
 from rewrite.engine.limits import Limits, Options, Progress
 from rewrite.engine.loops import LoopWatch
 from rewrite.engine.refused import RefusedError
-from rewrite.engine.worklist import Worklist, affected
+from rewrite.engine.worklist import Dispatch, Worklist
 from rewrite.graph import collector
 from rewrite.graph.model import LoadedModel
 from rewrite.lang.vocabulary import PHASES
@@ -60,8 +60,8 @@ class _Phase:
         rules = matcher.rules(name)
         self.name = name
         self.rules = rules
-        self.radius = max((rule.radius for rule in rules), default=0)
-        self.work = Worklist(frozenset(a for rule in rules for a in rule.anchors))
+        self.work = Worklist(max((rule.radius for rule in rules), default=0))
+        self.anchors = sorted({name for rule in rules for _, name in rule.anchors})
         # Rules that go from a value to its other users: what such a match depends on does not
         # lie downstream of the anchor alone.
         self.sideways = frozenset(a for rule in rules if rule.sideways for a in rule.anchors)
@@ -87,7 +87,7 @@ class _Run:
         self.applier = Applier(self.facts)
         self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
-        self.radius = max((phase.radius for phase in self.phases), default=0)
+        self.dispatch = Dispatch([(phase.work, phase.anchors) for phase in self.phases])
         self.seconds = {"match": 0.0, "fold": 0.0}
         self.stop: Reason | None = None
         self.swept = False
@@ -129,8 +129,7 @@ class _Run:
 
     def _seed(self) -> None:
         for graph in self.facts.graphs():
-            for phase in self.phases:
-                phase.work.seed(graph)
+            self.dispatch.seed(graph)
             self.folder.seed(graph)
 
     def _sweep(self) -> bool:
@@ -147,14 +146,14 @@ class _Run:
     def _tidy(self) -> None:
         if self.options.tidy:
             start = time.perf_counter()
-            self._touch((), self.tidier.run())
+            self.dispatch.changed((), self.tidier.run())
             self.seconds["fold"] += time.perf_counter() - start
 
     def _fold(self) -> None:
         start = time.perf_counter()
         for new, values in self.folder.run():
             self.folder.changed(new, values)
-            self._touch(new, values)
+            self.dispatch.changed(new, values)
         self.seconds["fold"] += time.perf_counter() - start
 
     def _timed(self, name: str, step: object) -> None:
@@ -229,18 +228,10 @@ class _Run:
         fallen = [v for v, count in before.items() if _FEW_USES >= len(v._uses) < count]
         values = [*done.roots, *fallen]
         producers = [p for v in fallen if (p := v.producer()) is not None]
-        self._touch((*done.added, *producers), values)
+        self.dispatch.changed((*done.added, *producers), values)
         self.folder.changed(done.added, done.roots)
         if self.folder.work:
             self._fold()
-
-    def _touch(self, new: Sequence[ir.Node], values: Sequence[ir.Value]) -> None:
-        """Put on every list what a change of these nodes and values may concern."""
-        if not new and not values:
-            return
-        nodes = affected(new, values, self.radius)
-        for phase in self.phases:
-            phase.work.push(nodes)
 
 
 def _use_counts(nodes: Sequence[ir.Node]) -> dict[ir.Value, int]:

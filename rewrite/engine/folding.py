@@ -70,7 +70,7 @@ class Folder:
         self.facts = facts
         self.log = log
         self.options = options
-        self.work = Worklist(None)
+        self.work = Worklist()
         self.shapes = ShapeValues(facts)
         self.budget = Budget(limits.fold_bytes, limits.most_bytes(0))
 
@@ -89,7 +89,9 @@ class Folder:
             for usage in value.uses()
         ]
         if new or users:
-            self.work.push((*new, *users))
+            for node in (*new, *users):
+                self.work.note(node)
+            self.work.take_noted()
 
     def run(self) -> Iterator[Change]:
         while (node := self.work.pop()) is not None:
