@@ -126,10 +126,16 @@ class _Entry:
 
 _ENTRIES: dict[tuple[str, str, int], _Entry] = {}
 
+# ONNX Runtime registers it from opset 1 on and writes it into the models that it saves; its first
+# version in ai.onnx is 17.
+_WRITTEN_EARLIER = frozenset({("", "LayerNormalization")})
+
 
 def _entry(domain: str, name: str, opset: int) -> _Entry:
     definition = registry.find(domain, name)
     schema = schemas.lookup(domain, name, opset)
+    if schema is None and (domain, name) in _WRITTEN_EARLIER:
+        schema = schemas.versions(domain, name)[0]
     rule = None if definition is None or schema is None else definition.infer
     shape_class = None if definition is None else definition.shape_class
     entry = _Entry(name, rule, shape_class, schema)
