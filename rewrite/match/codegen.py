@@ -5,8 +5,7 @@ where the pattern is left to the interpreter (`Unsupported` says why). The code 
 of a pattern in the same order as rewrite/match/interpreter.py, each as one `for` loop.
 
 Nothing that an author wrote becomes program text: operators, names and numbers go to the table of
-constants, and the text made here is checked, token by token, against a list of those that this
-module writes before it is compiled.
+constants, and the text made here is checked, token by token, before it is compiled (codecheck.py).
 
     def match(node, facts, rule, target):
         graph = node.graph
@@ -18,16 +17,16 @@ module writes before it is compiled.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
 from rewrite.match import form as f
+from rewrite.match.codecheck import check
 
 # CPython allows 20 statically nested blocks (CO_MAXBLOCKS).
 MOST_LOOPS = 18
-MOST_LINES = 1000
+MOST_LINES = 3000
 
 
 class Unsupported(Exception):  # noqa: N818 - a stop reason
@@ -149,7 +148,10 @@ class _Function:
         statement = self.unit.pattern.statements[form.statement]
         if len(statement.names) > 1:
             self.fail_if(f"{v}.index() != {statement.names.index(form.name)}")
-        self.statement(statement, v)
+        if self.unit.has_choices(statement):
+            self._shared(statement, v)
+        else:
+            self.statement(statement, v)
 
     def statement(self, statement: f.Statement, v: str) -> None:
         """Code after which the value is what the statement names."""
@@ -306,17 +308,23 @@ class _Function:
 
     def _choice(self, form: f.Choice, v: str) -> None:
         parts = [self.unit.branch(self, form, place, v) for place in range(len(form.branches))]
-        known = {n for p in parts for n in (*p.bound, *p.maybe)}
-        known -= {*self.bound, *self.maybe}
-        fresh = [n for n in self.unit.pattern.names if n in known]
+        fresh = self._new_names(parts)
         for part in parts:
             part.close(fresh)
-        variables = [self.variable() for _ in fresh]
-        typed, taken, branches, guards = (self.variable() for _ in range(4))
-        targets = ", ".join([*variables, typed, taken, branches, guards])
         calls = "; yield from ".join(f"{p.name}({p.parameters})" for p in parts)
         name = self.unit.helper(parts[0].parameters, f"yield from {calls}")
-        self.loop(targets, f"{name}({parts[0].parameters})")
+        self._each_way(f"{name}({parts[0].parameters})", parts, fresh)
+
+    def _new_names(self, parts: Sequence[_Function]) -> list[str]:
+        """The names that some of the functions bind, in the order of the rule."""
+        known = {n for p in parts for n in (*p.bound, *p.maybe)} - {*self.bound, *self.maybe}
+        return [n for n in self.unit.pattern.names if n in known]
+
+    def _each_way(self, call: str, parts: Sequence[_Function], fresh: Sequence[str]) -> None:
+        """Go on once for each way that a generator gives, with the names that it binds."""
+        variables = [self.variable() for _ in fresh]
+        typed, taken, branches, guards = (self.variable() for _ in range(4))
+        self.loop(", ".join([*variables, typed, taken, branches, guards]), call)
         self.line("tick()")
         self.typed.append(f"*{typed}")
         self.taken.append(f"*{taken}")
@@ -325,6 +333,14 @@ class _Function:
         for rule_name, variable in zip(fresh, variables, strict=True):
             everywhere = all(rule_name in p.bound and rule_name not in p.maybe for p in parts)
             (self.bound if everywhere else self.maybe)[rule_name] = variable
+
+    def _shared(self, statement: f.Statement, v: str) -> None:
+        """A statement with alternatives: one generator, however often it is reached like this."""
+        names, maybe = sorted(self.bound), sorted(self.maybe)
+        inner = self.unit.statement_function(statement, names, maybe)
+        given = [v, *(self.bound[n] for n in names), *(self.maybe[n] for n in maybe)]
+        fresh = self._new_names([inner])
+        self._each_way(f"{inner.name}(facts, rule, graph, {', '.join(given)})", [inner], fresh)
 
     def close(self, fresh: Sequence[str]) -> None:
         """End a branch: give what it bound, UNSET where it did not."""
@@ -346,6 +362,7 @@ class _Unit:
         self.constants: list[object] = []
         self.functions: list[_Function] = []
         self.helpers: list[str] = []
+        self._statements: dict[object, _Function] = {}
         self._numbers: dict[object, str] = {}
         self._count = 0
         self._lines = 0
@@ -421,6 +438,31 @@ class _Unit:
         inner.visit(branch.form, v)
         return inner
 
+    def has_choices(self, statement: f.Statement) -> bool:
+        """Whether the statement itself matches in several ways that need code of their own."""
+        return any(isinstance(x, (f.Choice, f.Bag)) for x in f.walk(statement.form))
+
+    def statement_function(
+        self, statement: f.Statement, names: list[str], maybe: list[str]
+    ) -> _Function:
+        """The generator of a statement that is reached with these names bound."""
+        key = (statement.index, tuple(names), tuple(maybe))
+        found = self._statements.get(key)
+        if found is not None:
+            return found
+        v = self.variable()
+        bound = {n: self.variable() for n in names}
+        unsure = {n: self.variable() for n in maybe}
+        parameters = ", ".join(["facts, rule, graph", v, *bound.values(), *unsure.values()])
+        inner = _Function(self, f"branch_{len(self.functions)}", parameters, bound, unsure)
+        inner.present.add(v)
+        self.functions.append(inner)
+        inner.statement(statement, v)
+        known = {*inner.bound, *inner.maybe} - {*names, *maybe}
+        inner.close([n for n in self.pattern.names if n in known])
+        self._statements[key] = inner
+        return inner
+
     def helper(self, parameters: str, body: str) -> str:
         name = f"choice_{len(self.helpers)}"
         self.helpers += [f"def {name}({parameters}): {body}"]
@@ -431,36 +473,3 @@ class _Unit:
             yield f"def {function.name}({function.parameters}):"
             yield from function.lines
         yield from self.helpers
-
-
-# --- the check of the text -----------------------------------------------------------------------
-
-RUNTIME = frozenset(
-    {
-        "UNSET", "all_constant", "all_taken", "arranged", "attribute", "both", "chains", "chosen",
-        "consumers_within", "cuts", "fewest_uses", "finish", "number_holds", "padded",
-        "remaining", "same_attribute", "tick", "trimmed",
-    }
-)  # fmt: skip
-_KEYWORDS = (
-    "def", "for", "in", "if", "is", "not", "and", "or", "return", "continue", "yield", "from",
-    "None", "True", "False",
-)  # fmt: skip
-_LOCALS = ("match", "node", "facts", "rule", "target", "graph", "len", "range")
-_ATTRIBUTES = (
-    "outputs", "inputs", "producer", "op_type", "domain", "graph", "index", "constant", "operands",
-)  # fmt: skip
-# Every token that this module writes. There are no strings, no imports, no other names.
-_WORDS = "|".join((*_KEYWORDS, *_LOCALS, *sorted(RUNTIME)))
-_TOKENS = re.compile(
-    r"(?:[ \n()\[\],:=*;-]|!=|\b[vc]\d+\b|\b(?:branch|choice)_\d+\b|\b\d+\b"
-    rf"|\b(?:{_WORDS})\b|\.(?:{'|'.join(_ATTRIBUTES)})\b)*"
-)
-
-
-def check(text: str) -> None:
-    """Refuse a program that has anything in it which this module does not write."""
-    found = _TOKENS.match(text)
-    end = 0 if found is None else found.end()
-    if end != len(text):
-        raise ValueError(f"generated code has {text[end : end + 20]!r}")

@@ -48,6 +48,8 @@ def near_key(node: ir.Node) -> Tree:
 
 def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
     """The node's neighbourhood `levels` up."""
+    if levels == 1:
+        return near_key(node)
     inputs = node.inputs
     found: list[object] = [node.op_type, len(inputs)]
     for value in inputs[:LOOKED_AT]:
@@ -55,12 +57,7 @@ def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
             found.append(None)
             continue
         producer = value.producer()
-        if producer is None:
-            found.append(CONSTANT)
-        elif levels > 1 and producer.inputs:
-            found.append(far_key(producer, levels - 1))
-        else:
-            found.append(producer.op_type)
+        found.append(CONSTANT if producer is None else far_key(producer, levels - 1))
     return tuple(found)
 
 

@@ -15,7 +15,8 @@ from rewrite.graph.facts import Facts
 from rewrite.match import form as f
 from rewrite.match import structure
 from rewrite.match.accept import Taken, accept
-from rewrite.match.codegen import RUNTIME, Program
+from rewrite.match.codecheck import RUNTIME
+from rewrite.match.codegen import Program
 from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.values import Unknown
 from rewrite.target.target import Target

@@ -66,9 +66,10 @@ def as_value(name: str, raw: object) -> object:
     """An attribute in expressions: element types by name, tensors as constants."""
     if name in DTYPE_ATTRIBUTES and isinstance(raw, int) and raw in DTYPE_OF:
         return ElementType(DTYPE_OF[raw])
-    if isinstance(raw, ir.TensorProtocol):
-        return working(raw.numpy())
-    return raw
+    if raw is None or isinstance(raw, (int, float, str, tuple)):
+        return raw
+    # Slow: a protocol is checked member by member.
+    return working(raw.numpy()) if isinstance(raw, ir.TensorProtocol) else raw
 
 
 def attribute_holds(test: AttributeTest, raw: object) -> bool:

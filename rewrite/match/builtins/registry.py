@@ -122,19 +122,25 @@ def _caller(
     places = [i for i, p in enumerate(parameters) if p.variadic]
     last = places[0] if places else len(parameters) - 1
 
+    numeric = any(p.kind in ("tensor", "list", "any") for p in parameters)
+
     def call(env: Env, positional: tuple[object, ...], keywords: Mapping[str, object]) -> object:
         if len(positional) > len(parameters) and not variadic:
             raise Unknown(f"{name} takes at most {len(parameters)} arguments")
-        arguments = [converters[min(i, last)](env, a) for i, a in enumerate(positional)]
+        arguments: list[object] = [env] if takes_env else []
+        for i, argument in enumerate(positional):
+            arguments.append(converters[i if i < last else last](env, argument))
         named: dict[str, object] = {}
         for key, value in keywords.items():
             if key not in by_name:
                 raise Unknown(f"{name} has no parameter {key}")
             named[spelled[by_name[key]]] = converters[by_name[key]](env, value)
-        head = (env,) if takes_env else ()
         try:
-            with np.errstate(all="ignore"):
-                result = function(*head, *arguments, **named)
+            if numeric:
+                with np.errstate(all="ignore"):
+                    result = function(*arguments, **named)
+            else:
+                result = function(*arguments, **named)
         except _COMPLAINTS as complaint:
             raise Unknown(f"{name}: {complaint or type(complaint).__name__}") from complaint
         return simplest(result) if isinstance(result, Tensor) else result
