@@ -183,6 +183,8 @@ class MakeNode:
     splats: frozenset[int]  # positions whose list is spread
     attributes: tuple[tuple[str, Make], ...]
     carry: tuple[str, ...]
+    literal: bool  # the attributes are the same in every match
+    known: dict[tuple[str, str, int], Mapping[str, ir.Attr]] = field(default_factory=dict)
 
     def build(self, builder: Builder, n_outputs: int) -> ir.Node:
         operands: list[object] = []
@@ -195,9 +197,18 @@ class MakeNode:
             else:
                 raise RefusedError(f"{describe(made)} is not a list")
         schema = self._schema(builder)
+        return builder.node(schema, operands, self._attributes(builder, schema), n_outputs)
+
+    def _attributes(self, builder: Builder, schema: OpSchema) -> Mapping[str, ir.Attr]:
+        key = (schema.domain, schema.name, schema.since)
+        known = self.known.get(key)
+        if known is not None:
+            return known
         given = {name: make(builder) for name, make in self.attributes}
-        made = resolve(builder.facts, builder.env, schema, given, self.carry)
-        return builder.node(schema, operands, made, n_outputs)
+        found = resolve(builder.facts, builder.env, schema, given, self.carry)
+        if self.literal:
+            self.known[key] = found
+        return found
 
     def _schema(self, builder: Builder) -> OpSchema:
         """The operator written, or the one that a matched value comes from."""
@@ -221,14 +232,16 @@ def compile_emit(statements: Sequence[ast.EmitStatement]) -> tuple[Statement, ..
 
 
 def _make_node(expr: ast.OpExpr) -> MakeNode:
+    repeated = expr.op.prefix == REPEATED
+    carry = (expr.op.name, *expr.carry) if repeated else expr.carry
+    splats = (i for i, operand in enumerate(expr.operands) if isinstance(operand, ast.Splat))
     return MakeNode(
         op=expr.op,
         operands=tuple(_compile(operand) for operand in expr.operands),
-        splats=frozenset(
-            i for i, operand in enumerate(expr.operands) if isinstance(operand, ast.Splat)
-        ),
+        splats=frozenset(splats),
         attributes=tuple((a.name, _compile(a.value)) for a in expr.attributes),
-        carry=expr.carry if expr.op.prefix != REPEATED else (expr.op.name, *expr.carry),
+        carry=carry,
+        literal=not carry and all(isinstance(a.value, ast.Constant) for a in expr.attributes),
     )
 
 

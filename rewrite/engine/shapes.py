@@ -188,6 +188,8 @@ def _divide(a: Dim, b: Dim) -> Dim:
     return dims.floordiv(a, b)
 
 
+_SOURCES = frozenset({"Shape", "Size"})
+
 Rule = Callable[[ShapeValues, ir.Node, int], Known | None]
 
 _RULES: Mapping[str, Rule] = {
@@ -211,4 +213,8 @@ def follows_shapes(facts: Facts, node: ir.Node) -> bool:
     """Whether the node computes integers as they are computed from shapes."""
     if node.op_type not in _RULES or node.domain != "" or len(node.outputs) != 1:
         return False
+    if node.op_type not in _SOURCES:
+        producers = (v.producer() for v in node.inputs if v is not None)
+        if not any(p is not None and p.op_type in _RULES for p in producers):
+            return False
     return facts.type(node.outputs[0]).dtype in ("s64", "s32")
