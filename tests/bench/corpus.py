@@ -130,9 +130,12 @@ def run(
         broken = []
         for name, future in futures.items():
             try:
-                rows += future.result()
+                found = future.result()
             except BrokenProcessPool:
                 broken.append(name)
+                continue
+            rows += found
+            _tell(found)
     for name in broken:
         with _pool(1) as pool:
             try:
@@ -142,6 +145,14 @@ def run(
                     {"model": name, "target": "all", "verdict": "crash", "reason": "process died"}
                 ]
     return rows
+
+
+def _tell(rows: list[Row]) -> None:
+    """Failures and slow rows, as they come."""
+    for row in rows:
+        if row["verdict"] in FAILURES or row["seconds"] > 20:
+            where = f"{row['model']} [{row['target']}] {row['seconds']:.1f} s"
+            print(f"{row['verdict']}: {where} {row['reason'][:200]}", file=sys.stderr, flush=True)
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
