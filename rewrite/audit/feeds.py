@@ -6,6 +6,7 @@ which size, and which range integers have, is the `Plan`: callers try plans unti
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -45,9 +46,10 @@ _WIDE_INTEGERS = frozenset(
 class Plan:
     """Sizes for dims that the model does not fix, and an exclusive bound for wide integers."""
 
-    first: int  # a leading unnamed or named dim, usually the batch
+    first: int  # a leading dim, usually the batch
     other: int
     integers: int
+    last: bool = False  # `other` for the last dim alone: a batch may stand in the middle
 
     def __str__(self) -> str:
         return f"sizes {self.first} and {self.other}, integers below {self.integers}"
@@ -59,15 +61,18 @@ PLANS: tuple[Plan, ...] = (
     Plan(1, 1, 2),
     Plan(1, 32, 8),
     Plan(1, 64, 2),
+    Plan(1, 256, 2, last=True),
+    Plan(1, 512, 2, last=True),
     Plan(1, 224, 2),
     Plan(3, 3, 1),
     Plan(1, 512, 2),
-    Plan(1, 16000, 2),
+    Plan(1, 16000, 2, last=True),
 )
+MOST_ELEMENTS = 1 << 24  # of all inputs under one plan
 
 
 class NoFeedsError(Exception):
-    """An input whose values cannot be made up (a sequence, an optional, a map)."""
+    """An input whose values cannot be made up: a sequence, an optional, a map, one too large."""
 
 
 def open_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -81,12 +86,16 @@ def make_feeds(model: onnx.ModelProto, plan: Plan, seed: int, style: str = "norm
     """One set of inputs in a style of `_STYLES`."""
     sizes: dict[str, int] = {}
     feeds: Feeds = {}
+    left = MOST_ELEMENTS
     for value in open_inputs(model):
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value")
             raise NoFeedsError(f"input {value.name!r} is not a tensor ({kind})")
         tensor = value.type.tensor_type
         shape = _shape(tensor, plan, sizes)
+        left -= math.prod(shape)
+        if left < 0:
+            raise NoFeedsError(f"input {value.name!r} would be too large ({plan})")
         rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
         feeds[value.name] = np.asarray(_array(rng, tensor.elem_type, shape, plan, style))
     return feeds
@@ -96,11 +105,13 @@ def _shape(tensor: Any, plan: Plan, sizes: dict[str, int]) -> tuple[int, ...]:
     if not tensor.HasField("shape"):
         return (plan.first, plan.other)
     dims = []
+    rank = len(tensor.shape.dim)
     for position, dim in enumerate(tensor.shape.dim):
         if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
             dims.append(int(dim.dim_value))
             continue
-        size = plan.first if position == 0 else plan.other
+        leading = position < rank - 1 if plan.last else position == 0
+        size = plan.first if leading else plan.other
         name = dim.dim_param
         dims.append(sizes.setdefault(name, size) if name else size)
     return tuple(dims)

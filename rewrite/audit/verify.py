@@ -30,6 +30,7 @@ from rewrite.audit.feeds import (
     epsilon,
     is_float,
     make_feeds,
+    open_inputs,
     perturbed,
 )
 from rewrite.audit.runtimes import (
@@ -103,14 +104,14 @@ def compare(
 
 def _working_plan(runner: Runner, item: Source, seed: int) -> tuple[Plan, Feeds]:
     """The first plan under which the original runs."""
-    problem: CannotRunError | None = None
+    problem: CannotRunError | NoFeedsError | None = None
     for plan in PLANS:
-        feeds = make_feeds(item.proto, plan, seed)
         try:
+            feeds = make_feeds(item.proto, plan, seed)
             runner.run(feeds)
-        except CannotRunError as found:
+        except (CannotRunError, NoFeedsError) as found:
             problem = problem or found
-            if not feeds:
+            if not open_inputs(item.proto):
                 break
         else:
             return plan, feeds
@@ -138,6 +139,10 @@ def _judge(
     try:
         second: Runner = runtime(new)
     except CannotRunError as problem:
+        strange = sorted(_domains(new) - _domains(old))
+        if runtime is Reference and strange:
+            reason = f"{runtime.name} knows no operators of {', '.join(strange)}"
+            return Verification("unverified", runtime=runtime.name, reason=reason)
         return _broken(runtime.name, f"the rewritten model does not load: {problem}")
     eps = coarsest(old.proto)
     factor = 1.0 if bound.kind == "exact" else _conditioning(runtime, first, old, feeds, base, seed)
@@ -168,6 +173,12 @@ def _judge(
         worst=tuple(worst.values()),
         reason="; ".join(str(found) for found in worst.values()),
     )
+
+
+def _domains(item: Source) -> set[str]:
+    """The domains of operators, without those of the model's own functions."""
+    own = {function.domain for function in item.proto.functions}
+    return {entry.domain for entry in item.proto.opset_import} - own
 
 
 def _broken(runtime: str, reason: str) -> Verification:

@@ -103,3 +103,20 @@ def test_weights_are_perturbed_where_no_input_is_float() -> None:
     assert found.ok
     assert found.conditioning > 5.0
     assert np.isfinite(found.conditioning)
+
+
+def test_a_batch_in_the_middle_of_a_shape() -> None:
+    """Sizes without names: the second input has the batch as its second size."""
+    m = model(
+        "g (float[?,?] x, float[2,?,3] s) => (float[2,?,?] y) "
+        "{ c = Constant<value_ints = [0]>() t = Unsqueeze(x, c) "
+        "  z = ReduceSum(s) y = Mul(t, z) k = Concat<axis = 1>(s, s) }"
+    )
+    assert compare(m, m, 2, Ledger()).ok
+
+
+def test_inputs_that_would_be_huge_are_not_made() -> None:
+    m = model("g (float[100000,100000] x) => (float[100000,100000] y) { y = Relu(x) }")
+    found = compare(m, m, 2, Ledger())
+    assert found.status == "unverified"
+    assert "too large" in found.reason
