@@ -54,6 +54,7 @@ class Facts:
         self._nested = nested  # whether there may be graphs inside nodes
         self._inferred = NOTHING
         self._unknown = 0
+        self._of_proto = types.FromProto(self.fresh_dim)
         self._types: dict[ir.Value, Type] = {}
         self._constants: dict[ir.Value, ir.TensorProtocol | None] = {}
         self._arrays: dict[ir.Value, np.ndarray] = {}
@@ -88,10 +89,13 @@ class Facts:
             tensor = self.constant(value)
         if tensor is not None and not value.is_graph_input():
             return types.of_tensor(tensor)
-        inferred = self._inferred.type(value, self.fresh_dim)
+        proto = self._inferred.type(value)
+        if proto is None:
+            return self._declared_type(value)
+        inferred = self._of_proto(proto)
+        if inferred.dtype is not None and inferred.shape is not None:
+            return inferred
         declared = self._declared_type(value)
-        if inferred is None:
-            return declared
         return Type(
             inferred.dtype if inferred.dtype is not None else declared.dtype,
             inferred.shape if inferred.shape is not None else declared.shape,
@@ -100,7 +104,7 @@ class Facts:
     def _declared_type(self, value: ir.Value) -> Type:
         info = self.declared.infos.get(value)
         if info is not None:
-            return types.from_proto(info.type, self.fresh_dim)
+            return self._of_proto(info.type)
         return types.from_ir(value, self.fresh_dim)
 
     def set_type(self, value: ir.Value, type_: Type) -> None:

@@ -6,15 +6,13 @@ In: the bytes of a model without large tensor data, and the onnx-ir model of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import onnx
 import onnx_ir as ir
 from onnx.onnx_cpp2py_export import shape_inference
 
-from rewrite.graph import types
 from rewrite.graph.names import subgraphs
-from rewrite.schema import Type
 
 Table = Mapping[str, onnx.ValueInfoProto]
 
@@ -25,12 +23,12 @@ class Inferred:
     def __init__(self, tables: Mapping[ir.Graph, Table]) -> None:
         self._tables = tables
 
-    def type(self, value: ir.Value, fresh: Callable[[], str]) -> Type | None:
+    def type(self, value: ir.Value) -> onnx.TypeProto | None:
         """The inferred type; None where inference says nothing about the value."""
         graph = value.graph
         table = None if graph is None else self._tables.get(graph)
         info = None if table is None else table.get(value.name or "")
-        return None if info is None else types.from_proto(info.type, fresh)
+        return None if info is None else info.type
 
 
 NOTHING = Inferred({})

@@ -114,6 +114,8 @@ class _Reader:
         graph = self._graph(proto.graph, [], "the main graph")
         imports = self._imports(proto.opset_import, "the model")
         graph.opset_imports.update(imports)
+        functions = self._functions(proto.functions)
+        _all_text(*self.domains, *self.op_types)
         return ir.Model(
             graph,
             ir_version=proto.ir_version,
@@ -122,7 +124,7 @@ class _Reader:
             domain=_text(proto.domain) or None,
             model_version=proto.model_version if proto.HasField("model_version") else None,
             doc_string=_text(proto.doc_string) or None,
-            functions=self._functions(proto.functions),
+            functions=functions,
             metadata_props=_props(proto.metadata_props),
             device_configurations=tuple(
                 serde.deserialize_model_configuration(c) for c in proto.configuration
@@ -347,24 +349,26 @@ class _Reader:
                     self.in_order = False
                 inputs.append(value)
             outputs = [values[n] if n else ir.Value(name="") for n in proto.output]
-            if any(v.producer() is not None for v in outputs):
+            if self._problems.found and any(v.producer() is not None for v in outputs):
                 continue  # a second definition: reported already
-            attributes = proto.attribute
+            domain, op_type, attributes = proto.domain, proto.op_type, proto.attribute
+            self.domains.add(domain)
+            self.op_types.add(op_type)
             node = make(
-                _text(proto.domain),
-                _text(proto.op_type),
+                domain,
+                op_type,
                 inputs,
                 [self._attribute(a, scopes, where) for a in attributes] if attributes else (),
-                overload=_text(proto.overload),
                 outputs=outputs,
                 name=_text(proto.name),
-                doc_string=_text(proto.doc_string) or None,
+                overload=proto.overload,
+                doc_string=proto.doc_string or None,
                 metadata_props=_props(proto.metadata_props),
             )
             if proto.device_configurations:
                 self._devices(proto, node, scopes)
-            self.domains.add(proto.domain)
-            self.op_types.add(node.op_type)
+            if node.overload or node.doc_string:
+                _all_text(node.overload, node.doc_string or "")
             made.append(node)
         return made
 
@@ -438,6 +442,11 @@ def _text(field: str) -> str:
     if field.__class__ is not str:
         raise NotTextError
     return field
+
+
+def _all_text(*fields: str) -> None:
+    for text in fields:
+        _text(text)
 
 
 def _decoded(data: bytes) -> str | bytes:

@@ -72,19 +72,38 @@ def to_ir(type_: Type) -> tuple[ir.TensorType | None, ir.Shape | None]:
     return dtype, ir.Shape(dims)
 
 
-def from_proto(proto: onnx.TypeProto, fresh: Callable[[], str]) -> Type:
-    """A TypeProto; anything that is not a dense tensor has no `Type`."""
-    if proto.WhichOneof("value") != "tensor_type":
-        return UNKNOWN
-    tensor = proto.tensor_type
-    dtype = DTYPE_OF.get(tensor.elem_type)
-    if not tensor.HasField("shape"):
-        return Type(dtype, None)
-    return Type(dtype, tuple(_dim_of_proto(dim, fresh) for dim in tensor.shape.dim))
+class FromProto:
+    """TypeProtos to `Type`s; equal ones are converted once, unless they need fresh names."""
+
+    def __init__(self, fresh: Callable[[], str]) -> None:
+        self._fresh = fresh
+        self._known: dict[bytes, Type] = {}
+
+    def __call__(self, proto: onnx.TypeProto) -> Type:
+        """Anything that is not a dense tensor has no `Type`."""
+        key = proto.SerializeToString()
+        found = self._known.get(key)
+        if found is not None:
+            return found
+        made, is_fixed = self._convert(proto)
+        if is_fixed:
+            self._known[key] = made
+        return made
+
+    def _convert(self, proto: onnx.TypeProto) -> tuple[Type, bool]:
+        if proto.WhichOneof("value") != "tensor_type":
+            return UNKNOWN, True
+        tensor = proto.tensor_type
+        dtype = DTYPE_OF.get(tensor.elem_type)
+        if not tensor.HasField("shape"):
+            return Type(dtype, None), True
+        dims = [_dim_of_proto(dim) for dim in tensor.shape.dim]
+        known = [self._fresh() if dim is None else dim for dim in dims]
+        return Type(dtype, tuple(known)), None not in dims
 
 
-def _dim_of_proto(dim: onnx.TensorShapeProto.Dimension, fresh: Callable[[], str]) -> Dim:
+def _dim_of_proto(dim: onnx.TensorShapeProto.Dimension) -> Dim | None:
     if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else fresh()
+        return dim.dim_value if dim.dim_value >= 0 else None
     name = dim.dim_param
-    return name if isinstance(name, str) and not says_nothing(name) else fresh()
+    return name if isinstance(name, str) and not says_nothing(name) else None
