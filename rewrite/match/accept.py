@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from rewrite.errors import Span
 from rewrite.graph.facts import Facts
 from rewrite.match.rule import CompiledRule, Condition, Match
+from rewrite.match.structure import uses_of
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
+
+_INDEX = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +33,10 @@ class Failure:
     subject: object
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """A node that a form matched. The outputs from place `named` on must be unused."""
 
-    index: int
+    form: int
     node: ir.Node
     shared: bool
     named: int
@@ -62,8 +66,8 @@ def accept(
     target: Target | None,
 ) -> Match | Failure:
     """The match, if everything holds that concerns more than one node."""
-    ordered = sorted(taken, key=lambda t: t.index)  # stable: a bag's nodes stay root first
-    nodes = tuple(dict.fromkeys(t.node for t in ordered))
+    ordered = sorted(taken, key=_INDEX)  # stable: a bag's nodes stay root first
+    nodes = tuple(dict.fromkeys([t[1] for t in ordered]))
     roots = _roots(rule, names)
     if isinstance(roots, Failure):
         return roots
@@ -90,7 +94,7 @@ def _roots(rule: CompiledRule, names: Mapping[str, object]) -> tuple[ir.Value, .
             if not isinstance(item, ir.Value):
                 return Failure("root", f"`{name}` was not matched", rule.rule.span, None)
             found.append(item)
-    if len(set(found)) != len(found):
+    if len(found) > 1 and len(set(found)) != len(found):
         return Failure("root", "two roots are the same value", rule.rule.span, found[0])
     return tuple(found)
 
@@ -101,22 +105,25 @@ def _escape(
     nodes: Sequence[ir.Node],
     roots: Sequence[ir.Value],
 ) -> Failure | None:
-    inside, replaced = frozenset(nodes), frozenset(roots)
-    for entry in taken:
-        if entry.shared:
+    for index, node, shared, named in taken:
+        if shared:
             continue
-        for place, output in enumerate(entry.node.outputs):
-            if output in replaced:
+        for place, output in enumerate(node.outputs):
+            if output in roots:
                 continue
-            span = rule.pattern.forms[entry.index].span
-            if output.is_graph_output():
-                return Failure("uses", "it is also an output of the graph", span, output)
-            for use in output.uses():
-                if place >= entry.named:
-                    return Failure("uses", "an output that is not matched is used", span, output)
-                if use.node not in inside:
-                    reason = f"it is also used by {use.node.op_type}"
-                    return Failure("uses", reason, span, output)
+            reason = _use_outside(output, nodes if place < named else ())
+            if reason is not None:
+                return Failure("uses", reason, rule.pattern.forms[index].span, output)
+    return None
+
+
+def _use_outside(output: ir.Value, nodes: Sequence[ir.Node]) -> str | None:
+    if output.is_graph_output():
+        return "it is also an output of the graph"
+    for use in uses_of(output):
+        if use.node not in nodes:
+            named = f"it is also used by {use.node.op_type}"
+            return named if nodes else "an output that is not matched is used"
     return None
 
 

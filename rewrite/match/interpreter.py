@@ -361,7 +361,7 @@ class _Search:
             seen.append(outer)
             saved = (self.names, self.nodes, self.branches, self.guards)
             self.names = dict(outer)
-            self.nodes = [t for t in self.nodes if t.index not in own]
+            self.nodes = [t for t in self.nodes if t.form not in own]
             self.branches = [b for b in self.branches if b[0] not in own]
             self.guards = [g for g in self.guards if g[0] not in own]
             yield from self._each(statement, start, self.anchor)

@@ -116,8 +116,8 @@ def chains(
     return structure.paths(value, form, rule.starts[index], graph)
 
 
-def all_taken(index: int, nodes: tuple[ir.Node, ...]) -> tuple[tuple[int, ir.Node, bool, int], ...]:
-    return tuple((index, node, False, 1) for node in nodes)
+def all_taken(index: int, nodes: tuple[ir.Node, ...]) -> tuple[Taken, ...]:
+    return tuple(Taken(index, node, False, 1) for node in nodes)
 
 
 def finish(
@@ -127,17 +127,18 @@ def finish(
     names: tuple[str, ...],
     values: tuple[object, ...],
     typed: tuple[tuple[int, object], ...],
-    taken: tuple[tuple[int, ir.Node, bool, int], ...],
+    taken: tuple[Taken, ...],
     branches: tuple[str, ...],
     guards: tuple[int, ...],
 ) -> Match | None:
     """The match, if types and everything that concerns all of it hold."""
-    bound = {n: v for n, v in zip(names, values, strict=True) if v is not UNSET}
+    bound = dict(zip(names, values, strict=True))
+    if UNSET in values:
+        bound = {n: v for n, v in bound.items() if v is not UNSET}
     for index, value in typed:
         if not _has_type(rule.pattern.forms[index], value, facts, bound):
             return None
-    nodes = [Taken(*entry) for entry in taken]
-    found = accept(rule, bound, nodes, branches, guards, facts, target)
+    found = accept(rule, bound, taken, branches, guards, facts, target)
     return found if isinstance(found, Match) else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -251,6 +252,11 @@ def use_count(value: ir.Value) -> int:
     return len(value._uses)
 
 
+def uses_of(value: ir.Value) -> Iterator[Any]:
+    """The uses of a value, one by one: whoever stops early does not pay for all."""
+    return iter(value._uses)
+
+
 def single_use(value: ir.Value) -> bool:
     """Whether the value is one operand of one node and nothing else."""
     return use_count(value) == 1 and not value.is_graph_output()
@@ -343,7 +349,7 @@ def consumers_within(value: ir.Value, reach: int) -> Iterator[ir.Node]:
     for _ in range(reach):
         following: list[ir.Value] = []
         for top in level:
-            for use in top.uses():
+            for use in uses_of(top):
                 if use.node in seen:
                     continue
                 seen[use.node] = None
