@@ -7,42 +7,49 @@ Inputs and outputs of the model, of subgraphs and of functions stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
-from rewrite.graph.names import subgraphs
+from rewrite.graph.names import holds_graph, subgraphs
 
 PURE_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
 
 
 def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
     """Remove those of `nodes` that nothing needs, then what only they needed, and so on."""
-    removed: list[ir.Node] = []
     pending = list(nodes)[::-1]
     named = frozenset(pending)
+    removed: dict[ir.Node, None] = {}
     while pending:
         node = pending.pop()
-        graph = node.graph
-        if graph is None or not is_unused(node):
+        if node in removed or node.graph is None or not is_unused(node):
             continue
         if node not in named and not _is_pure(facts, node):
             continue
-        values = list(_detach(node))
+        removed[node] = None
+        facts.order.drop(node)
         for output in node.outputs:
             facts.forget(output)
             facts.declared.forget(output)
-        facts.order.drop(node)
-        graph.remove(node)
-        removed.append(node)
-        for value in values:
+        for value in _detach(node):
             producer = value.producer()
             if producer is not None:
                 pending.append(producer)
             else:
                 drop_initializer(facts, value)
+    _take_out(removed)
     return tuple(removed)
+
+
+def _take_out(nodes: Iterable[ir.Node]) -> None:
+    by_graph: dict[ir.Graph, list[ir.Node]] = {}
+    for node in nodes:
+        if node.graph is not None:
+            by_graph.setdefault(node.graph, []).append(node)
+    for graph, members in by_graph.items():
+        graph.remove(members)
 
 
 def is_unused(node: ir.Node) -> bool:
@@ -56,19 +63,20 @@ def _is_pure(facts: Facts, node: ir.Node) -> bool:
     return node.op_identifier() in facts.model.functions
 
 
-def _detach(node: ir.Node) -> Iterator[ir.Value]:
-    """Take a node and everything inside it off the values they use; yields those values."""
+def _detach(node: ir.Node) -> list[ir.Value]:
+    """Take a node and everything inside it off the values they use; returns those values."""
+    found: list[ir.Value] = []
     pending = [node]
     while pending:
         current = pending.pop()
         for index, value in enumerate(current.inputs):
             if value is not None:
                 current.replace_input_with(index, None)
-                yield value
-        for graph in subgraphs(current):
-            inside = list(graph)
-            graph.remove(inside)  # whoever still holds one of them sees that it is gone
-            pending.extend(inside)
+                found.append(value)
+        if holds_graph(current):
+            for graph in subgraphs(current):
+                pending.extend(graph)
+    return found
 
 
 def drop_initializer(facts: Facts, value: ir.Value) -> bool:

@@ -113,8 +113,7 @@ def _why_not(
             return f"graph output '{old.name}' can have this value only through an Identity"
     if len({id(old) for old, _ in roots}) != len(roots):
         return "the same value is replaced twice"
-    read = (value for node in new_nodes for value in order.reads(node))
-    for value in (*read, *(new for _, new in roots)):
+    for value in (*(v for n in new_nodes for v in order.reads(n)), *(new for _, new in roots)):
         if value.graph is not graph:
             reason = _why_not_visible(facts, graph, value, new_nodes)
             if reason is not None:
@@ -169,7 +168,7 @@ def _identities(
             taken.add(new)
             continue
         node = make_node(facts, graph, "", "Identity", (new,), {})
-        if isinstance(node, ir.Node):  # every opset has Identity
+        if not isinstance(node, Refused):  # every opset has Identity
             made[old] = node
             facts.set_type(node.outputs[0], facts.type(old))
     return made
@@ -185,10 +184,11 @@ def _place_constants(
     """Give each new constant a place in the graph; returns the Constant nodes made."""
     used = [value for node in nodes for value in order.reads(node)] + [new for _, new in roots]
     constants = [value for value in dict.fromkeys(used) if is_pending(value)]
+    if not constants:
+        return []
     if facts.in_function(graph):
         return [constant_node(value) for value in constants]
-    if constants:
-        require_ir(facts, FREE_INITIALIZERS, "a new initializer is no input")
+    require_ir(facts, FREE_INITIALIZERS, "a new initializer is no input")
     for value in constants:
         graph.register_initializer(value)
         done._initializers.append(value)
@@ -260,9 +260,12 @@ def _hand_over(
 
 def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -> None:
     name, other = old.name or "", new.name or ""
+    if old.uses():  # it stays, and what was inferred is known by name
+        facts.set_type(old, facts.type(old))
     done._names += [(old, name), (new, other)]
-    rename(old, facts.names.fresh(f"{name}_old"))
+    rename(old, "")
     rename(new, name)
+    rename(old, other)
 
 
 def rename(value: ir.Value, name: str) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
+
 
 class Names:
     """The names in use, read from the model at the first request."""
@@ -54,8 +56,15 @@ def _all_names(model: ir.Model) -> Iterator[str]:
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
     """The graphs directly inside a node, in the order of its attributes."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH and not attribute.is_ref():
+    for attribute in node.attributes.data.values():
+        kind = attribute.type
+        if kind is _GRAPH and not attribute.is_ref():
             yield attribute.value
-        elif attribute.type == ir.AttributeType.GRAPHS and not attribute.is_ref():
+        elif kind is _GRAPHS and not attribute.is_ref():
             yield from attribute.value
+
+
+def holds_graph(node: ir.Node) -> bool:
+    """Whether a node has graphs inside."""
+    attributes = node.attributes.data
+    return bool(attributes) and any(a.type in (_GRAPH, _GRAPHS) for a in attributes.values())

@@ -124,7 +124,8 @@ def _add_attribute(
     """Add one attribute in the kind that the schema wants; the reason where there is none."""
     if value is None:
         return None
-    if isinstance(value, ir.Attr):
+    if value.__class__ is ir.Attr:
+        assert isinstance(value, ir.Attr)
         made[name] = value if value.name == name else _renamed(name, value)
         plain = value.value
     else:

@@ -10,12 +10,12 @@ gets P's label and a suffix that no node behind P has yet, so nothing else is re
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from rewrite.graph.names import subgraphs
+from rewrite.graph.names import holds_graph, subgraphs
 
 Label = tuple[int, ...]
 LONGEST_LABEL = 64  # then the graph is numbered anew: 31 edits in a row at one place
@@ -75,15 +75,19 @@ class Place:
 ParentOf = Callable[[ir.Graph], ir.Node | None]
 
 
-def reads(node: ir.Node) -> Iterator[ir.Value]:
+def reads(node: ir.Node) -> list[ir.Value]:
     """The values a node needs: its inputs, and what its subgraphs use."""
+    if not holds_graph(node):
+        return [value for value in node.inputs if value is not None]
+    found: list[ir.Value] = []
     pending = [node]
     while pending:
         current = pending.pop()
-        yield from (value for value in current.inputs if value is not None)
+        found += (value for value in current.inputs if value is not None)
         for graph in subgraphs(current):
             pending.extend(graph)
-            yield from graph.outputs
+            found += graph.outputs
+    return found
 
 
 def plan(
@@ -98,26 +102,33 @@ def plan(
     None where that would make a cycle. New nodes go behind the last old one, or behind the last
     value they need; whatever needs a replaced value and comes before is moved behind them.
     """
-    new = frozenset(nodes)
-    needed = [
-        producer
-        for value in (*(v for node in nodes for v in reads(node)), *(v for _, v in roots))
-        if (producer := value.producer()) is not None
-        and producer.graph is graph
-        and producer not in new
-    ]
+    needed: list[ir.Node] = []
+    for value in (*(v for node in nodes for v in reads(node)), *(new for _, new in roots)):
+        producer = value.producer()
+        if producer is not None and producer.graph is graph and producer not in nodes:
+            needed.append(producer)
     old = [producer for value, _ in roots if (producer := value.producer()) is not None]
-    candidates = needed + old if nodes else needed
-    if not candidates:
-        return Place(None)
-    last = max(candidates, key=lambda node: order.label(graph, node))
-    if len(old) == 1 and last is old[0]:
+    last, label = _latest(order, graph, needed + old if nodes else needed)
+    if last is None or (len(old) == 1 and last is old[0]):
         return Place(last)
-    behind = _downstream(order, graph, parent_of, roots, new, order.label(graph, last))
+    behind = _downstream(order, graph, parent_of, roots, frozenset(nodes), label)
     if any(node in behind for node in needed):
         return None
     moved = sorted(behind, key=lambda node: order.label(graph, node))
     return Place(last, tuple(moved))
+
+
+def _latest(
+    order: Order, graph: ir.Graph, nodes: Sequence[ir.Node]
+) -> tuple[ir.Node | None, Label]:
+    """The last of some nodes of a graph."""
+    found: ir.Node | None = None
+    latest: Label = ()
+    for node in nodes:
+        label = order.label(graph, node)
+        if found is None or label > latest:
+            found, latest = node, label
+    return found, latest
 
 
 def _downstream(

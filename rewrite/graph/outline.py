@@ -120,7 +120,7 @@ def _body(
             if value is None or value in inside or value in index:
                 continue
             tensor = facts.constant(value)
-            if tensor is not None and tensor.size == 1:
+            if tensor is not None and set(facts.type(value).shape or ()) <= {1}:
                 index[value] = f"const_{len(constants)}"
                 constants.append((value, tensor))
             else:
