@@ -3,7 +3,9 @@
 In: nothing. Out: constants. docs/language.md lists them.
 """
 
-FILE_CHARACTERS = 1 << 20  # one .rules file or pack.yaml
+FILE_CHARACTERS = 1 << 20  # one .rules file
+MANIFEST_CHARACTERS = 1 << 16  # one pack.yaml
+YAML_NESTING = 8
 PACK_CHARACTERS = 16 << 20  # all files of a pack and of those it extends
 PACK_FILES = 500
 PACKS = 50  # loaded together, with what they extend

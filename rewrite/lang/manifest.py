@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from rewrite.errors import Collector, Label, Span
+from rewrite.lang.limits import MANIFEST_CHARACTERS, YAML_NESTING
 from rewrite.lang.text import admissible, normalize
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(?:-[a-z0-9_]+)*")
@@ -121,7 +122,7 @@ class _Reader:
 def read_manifest(text: str, file: str, newest_opset: int, errors: Collector) -> Manifest | None:
     """The manifest, with defaults in place of what is wrong; None where it is no mapping at all."""
     text = normalize(text)
-    refused = admissible(text, file)
+    refused = admissible(text, file, MANIFEST_CHARACTERS)
     if refused is not None:
         errors.found.append(refused)
         return None
@@ -181,12 +182,16 @@ def _take(key: _Value, value: _Value, values: dict[str, _Value], reader: _Reader
 def _entries(text: str, file: str, errors: Collector) -> list[tuple[_Value, _Value]] | None:
     """The pairs of the top-level mapping."""
     try:
-        events = iter(list(yaml.parse(text, Loader=yaml.SafeLoader)))
+        events = _events(text)
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         what = getattr(problem, "problem", None) or "this is not YAML"
         errors.add("RW302", str(what), Span(file, line, column, line, column + 1))
+        return None
+    if events is None:
+        hint = "values are texts, numbers and lists of these"
+        errors.add("RW302", "nested too deep", Span(file, 1, 1, 1, 1), hint)
         return None
     body = [e for e in events if not isinstance(e, _FRAME)]
     if not body or not isinstance(body[0], yaml.MappingStartEvent):
@@ -209,6 +214,22 @@ _FRAME = (
     yaml.DocumentStartEvent,
     yaml.DocumentEndEvent,
 )
+
+
+def _events(text: str) -> list[yaml.Event] | None:
+    """The events of the text; None where it nests deeper than any value may.
+
+    The scanner's time grows with the square of the depth, so the depth is bounded as it goes.
+    """
+    found: list[yaml.Event] = []
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > YAML_NESTING:
+            return None
+        found.append(event)
+    return found
 
 
 def _value(event: yaml.Event, stream: Iterator[yaml.Event], file: str) -> _Value:

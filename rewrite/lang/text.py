@@ -24,10 +24,10 @@ def normalize(text: str) -> str:
     return text.removeprefix("\ufeff")
 
 
-def admissible(text: str, file: str) -> Diagnostic | None:
+def admissible(text: str, file: str, most: int = FILE_CHARACTERS) -> Diagnostic | None:
     """The reason why this text is not read at all, if there is one."""
-    if len(text) > FILE_CHARACTERS:
-        message = f"the file has {len(text)} characters; at most {FILE_CHARACTERS} are read"
+    if len(text) > most:
+        message = f"the file has {len(text)} characters; at most {most} are read"
         return Diagnostic("RW111", message, Span(file, 1, 1, 1, 1), "split it into several files")
     bad = _REFUSED.search(text)
     if bad is None:

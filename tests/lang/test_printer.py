@@ -20,6 +20,9 @@ from rewrite.lang.printer import format_text, print_expr, print_file, print_patt
 from rewrite.lang.text import dedent
 
 S = Span("t.rules", 1, 1, 1, 1)
+# Trees have long descriptions, of which hypothesis warns.
+pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
+
 SHIPPED = sorted(resources.folder("rules").rglob("*.rules"))
 
 # --- trees that the parser can give -----------------------------------------------------------
