@@ -75,7 +75,9 @@ def _detach(node: ir.Node) -> list[ir.Value]:
                 found.append(value)
         if holds_graph(current):
             for graph in subgraphs(current):
-                pending.extend(graph)
+                inside = list(graph)
+                graph.remove(inside)  # whoever still holds one of them sees that it is gone
+                pending.extend(inside)
     return found
 
 
