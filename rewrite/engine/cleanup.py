@@ -19,6 +19,7 @@ from rewrite.engine.journal import Log
 from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
+from rewrite.graph.versions import FREE_INITIALIZERS
 
 _SMALL = 1 << 12  # bytes: always compared
 _LARGE = 16 << 20  # bytes: never compared
@@ -41,11 +42,32 @@ class Tidier:
     def run(self) -> list[ir.Value]:
         """Tidy once; the values that have gained or lost users."""
         self.log.clean("dead", len(remove_dead(self.facts)))
+        self._lift()
         touched: list[ir.Value] = []
         for graph in self.facts.graphs():
             touched += self._merge_constants(graph)
             touched += self._merge_nodes(graph)
         return touched
+
+    def _lift(self) -> None:
+        """Constant nodes become initializers, where graphs have those and nothing else changes."""
+        if self.facts.model.ir_version < FREE_INITIALIZERS:
+            return
+        lifted = 0
+        for graph in self.facts.graphs():
+            if self.facts.in_function(graph):
+                continue
+            for node in [n for n in graph if n.op_type == "Constant" and n.domain == ""]:
+                output = node.outputs[0]
+                tensor = self.facts.constant(output)
+                if tensor is None or "sparse_value" in node.attributes:
+                    continue
+                value = edit.new_constant(self.facts, tensor, str(output.name))
+                done = edit.replace(self.facts, graph, [(output, value)], (), (node,))
+                if not isinstance(done, edit.Refused):
+                    done.finish()
+                    lifted += 1
+        self.log.clean("lifted", lifted)
 
     # --- constants -----------------------------------------------------------------------------
 

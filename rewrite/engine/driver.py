@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from rewrite.engine.apply import Applier, Done
 from rewrite.engine.cleanup import Tidier
+from rewrite.engine.evaluation import nbytes
 from rewrite.engine.folding import Folder
 from rewrite.engine.grouping import Grouper
 from rewrite.engine.journal import Applied, Journal, Log, Reason, Refused, Stop
@@ -32,6 +33,7 @@ from rewrite.graph.model import LoadedModel
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.matcher import Matcher
 from rewrite.match.rule import Match
+from rewrite.match.values import element_limit
 from rewrite.target.target import Target
 
 _CLOCK_EVERY = 64  # visits between looks at the clock
@@ -50,7 +52,11 @@ def run(
     and large, and nothing here becomes garbage until the end."""
     with collector.paused():
         work = _Run(loaded, matcher, target, limits or Limits(), options or Options(), progress)
-        return work.run()
+        token = element_limit.set(Limits.most_elements(work.weights))
+        try:
+            return work.run()
+        finally:
+            element_limit.reset(token)
 
 
 class _Phase:
@@ -96,7 +102,13 @@ class _Run:
         self.watch = LoopWatch(self.nodes + 64)
         self.most_nodes = limits.most_nodes(self.nodes)
         self.most_applications = limits.most_applications(self.nodes)
-        self.folder = Folder(self.facts, self.log, limits, options)
+        self.weights = sum(
+            nbytes(value.const_value)
+            for graph in self.facts.graphs()
+            for value in graph.initializers.values()
+            if value.const_value is not None
+        )
+        self.folder = Folder(self.facts, self.log, limits, options, self.weights)
         self.tidier = Tidier(self.facts, self.log)
         self.grouper = Grouper(self.facts, matcher, target, self.log)
         self.deadline = time.perf_counter() + limits.seconds

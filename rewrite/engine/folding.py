@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from rewrite.engine.determinism import is_random
@@ -31,6 +30,7 @@ from rewrite.engine.worklist import Worklist
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import subgraphs
+from rewrite.graph.tensors import MappedTensor
 from rewrite.ops.dtypes import to_numpy
 from rewrite.schema import Type
 
@@ -49,30 +49,41 @@ Change = tuple[tuple[ir.Node, ...], tuple[ir.Value, ...]]  # new nodes, values w
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes of constants that a run may add. Results no larger than what they replace are free."""
+    """Bytes of constants that a run may add; what a result makes superfluous is given back."""
 
-    always: int
+    always: int  # a result of so many bytes is never too large for what it is computed from
     left: int
 
-    def admits(self, result: int, operands: int) -> bool:
-        if result > max(self.always, 2 * operands):
+    def admits(self, result: int, cost: Cost) -> bool:
+        if result > max(self.always, 2 * cost.read):
             return False
-        return result - operands <= self.left
+        return result - cost.freed <= self.left
 
-    def spend(self, result: int, operands: int) -> None:
-        self.left -= max(0, result - operands)
+    def spend(self, result: int, cost: Cost) -> None:
+        self.left -= result - cost.freed
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes of operands: all of them, and those whose memory is free afterwards."""
+
+    read: int
+    freed: int
 
 
 class Folder:
     """Folds what is on its worklist; `run` yields each change as it is made."""
 
-    def __init__(self, facts: Facts, log: Log, limits: Limits, options: Options) -> None:
+    def __init__(
+        self, facts: Facts, log: Log, limits: Limits, options: Options, weights: int
+    ) -> None:
+        """`weights`: bytes of the model's constants."""
         self.facts = facts
         self.log = log
         self.options = options
         self.work = Worklist()
         self.shapes = ShapeValues(facts)
-        self.budget = Budget(limits.fold_bytes, limits.most_bytes(0))
+        self.budget = Budget(limits.fold_bytes, limits.most_bytes(weights))
 
     def seed(self, nodes: Iterable[ir.Node]) -> None:
         if self.options.fold:
@@ -134,7 +145,7 @@ class Folder:
     def _fold(self, node: ir.Node) -> Change | None:
         facts = self.facts
         operands = facts.operands(node)
-        spent = sum(_nbytes(facts, value) for value in operands)
+        spent = self._cost(node)
         types = node_types(facts, node, operands)
         self._check_size(node, types, spent)
         done = evaluate_node(facts, node, operands, types)
@@ -148,7 +159,20 @@ class Folder:
         self.budget.spend(size, spent)
         return self._replace(node, done)
 
-    def _check_size(self, node: ir.Node, types: Sequence[Type], spent: int) -> None:
+    def _cost(self, node: ir.Node) -> Cost:
+        read = freed = 0
+        for value in node.inputs:
+            tensor = None if value is None else self.facts.constant(value)
+            if value is None or tensor is None:
+                continue
+            size = nbytes(tensor)
+            read += size
+            # Data in a mapped file takes no memory of its own, so that none becomes free.
+            if len(value.uses()) == 1 and not isinstance(tensor, MappedTensor):
+                freed += size
+        return Cost(read, freed)
+
+    def _check_size(self, node: ir.Node, types: Sequence[Type], spent: Cost) -> None:
         for type_ in types:
             if type_.shape is None or any(isinstance(dim, str) for dim in type_.shape):
                 if node.op_type in _GENERATORS:
@@ -188,11 +212,3 @@ class Folder:
         if array is None:
             return None
         return self._replace(node, Evaluated((array,), EXACT, "follows from known shapes"))
-
-
-def _nbytes(facts: Facts, value: ir.Value | None) -> int:
-    tensor = None if value is None else facts.constant(value)
-    return 0 if tensor is None else nbytes(tensor)
-
-
-_Array = np.ndarray

@@ -64,7 +64,7 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """Count of one kind of tidying: `dead`, `common`, `duplicate`, `inlined`."""
+    """Count of one kind of tidying: `dead`, `common`, `duplicate`, `lifted`, `inlined`."""
 
     kind: str
     count: int

@@ -20,7 +20,7 @@ class Limits:
     seconds: float = 600.0
     rounds: int = 30
     nodes: int | None = None  # 4 per node of the original + 1,000
-    bytes: int | None = None  # of new constants: those of the original + 256 MB
+    bytes: int | None = None  # that constants grow by: 1/8 of those of the original + 128 MB
     fold_bytes: int = 1 << 20  # a folded result may always be this large
 
     def most_applications(self, nodes: int) -> int:
@@ -30,7 +30,12 @@ class Limits:
         return 4 * nodes + 1_000 if self.nodes is None else self.nodes
 
     def most_bytes(self, nbytes: int) -> int:
-        return nbytes + (256 << 20) if self.bytes is None else self.bytes
+        return nbytes // 8 + (128 << 20) if self.bytes is None else self.bytes
+
+    @staticmethod
+    def most_elements(nbytes: int) -> int:
+        """Of a constant that a rule computes: float64 and two intermediate results of it."""
+        return (128 << 20) // 24 + nbytes // 80
 
 
 @dataclass(frozen=True, slots=True)

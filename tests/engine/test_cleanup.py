@@ -103,3 +103,42 @@ def test_what_a_subgraph_uses_is_alive(rewriter, outputs):
     x = np.float32([-1, 2])
     np.testing.assert_array_equal(outputs(found.model, a=x, c=True)[0], [0, -2])
     np.testing.assert_array_equal(outputs(found.model, a=x, c=False)[0], [0, 2])
+
+
+def test_constant_nodes_become_initializers(rewriter, outputs):
+    text = (
+        "g (float[2] a) => (float[2] y, float[2] z) "
+        "{ p = Constant<value_floats = [1.0, 2.0]>() y = Mul(a, p) "
+        "  z = Constant<value_floats = [3.0, 4.0]>() }"
+    )
+    found = rewriter("", text, tidy=True)
+    assert found.ops == ["Mul"]
+    y, z = outputs(found.model, a=np.float32([5, 6]))
+    assert y.tolist() == [5, 12]
+    assert z.tolist() == [3, 4]
+
+
+def test_constant_nodes_in_functions_stay(rewriter, outputs):
+    text = """
+    <ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+    g (float[2] a) => (float[2] y) { y = own.f(a) }
+    <domain: "own", opset_import: ["" : 18]>
+    f (x) => (z) { c = Constant<value_float = 2.0>() z = Mul(x, c) }
+    """
+    found = rewriter("", text, tidy=True)
+    assert [n.op_type for n in found.model.functions[0].node] == ["Constant", "Mul"]
+    assert outputs(found.model, a=np.float32([5, 6]))[0].tolist() == [10, 12]
+
+
+@pytest.mark.parametrize("ir", [3, 10])
+def test_before_ir_4_constants_stay_nodes(rewriter, parse_model, outputs, ir):
+    model = parse_model(
+        "g (float[2] a) => (float[2] y) "
+        "{ p = Constant<value_floats = [1.0, 2.0]>() y = Mul(a, p) }",
+        12,
+        ir,
+    )
+    found = rewriter("", model, tidy=True)
+    assert found.model.ir_version == ir
+    assert found.ops == (["Constant", "Mul"] if ir == 3 else ["Mul"])
+    assert outputs(found.model, a=np.float32([5, 6]))[0].tolist() == [5, 12]
