@@ -66,9 +66,11 @@ def _opset(rule: ast.Rule, vocabulary: Vocabulary, pack: tuple[int, int]) -> tup
         schemas = vocabulary.schemas("", name.name)
         if not schemas:
             raise _refuse(f"operator {name.name} is not known", name.span)
-        low = max(low, schemas[0].since)
-        retired = [s.since for s in schemas if s.deprecated]
-        high = min([high, *(since - 1 for since in retired)])
+        # A version may be deprecated and a later one not: GroupNormalization-18 and -21.
+        usable = [s.since for s in schemas if not s.deprecated]
+        low = max([low, *usable[:1]])
+        if schemas[-1].deprecated:
+            high = min(high, schemas[-1].since - 1)
     return low, high
 
 

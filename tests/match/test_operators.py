@@ -282,3 +282,14 @@ def test_roots_are_different_values(ask):
     assert found.code == "root"
     both = "g (float[2] x) => (float[2] s, float[2] y) { s = Sin(x) y = Sin(x) }"
     assert ask("s = Sin(x) y = Sin(x)", both, emit="s = Abs(x)  y = Neg(x)").names["s"] == "s"
+
+
+def test_an_operator_deprecated_for_a_while(ask):
+    """GroupNormalization-18 is deprecated, 21 is not; Upsample is gone from opset 10 on."""
+    text = "g (float[2] x) => (float[2] y) { y = Abs(x) }"
+    emit = "y = GroupNormalization(y, y, y) { num_groups: 1 }"
+    answers = {n: ask("y = Abs(x)", text, emit=emit, opset=n).code for n in (18, 20, 21)}
+    assert answers == {18: "opset", 20: "opset", 21: "match"}
+    emit = 'y = Upsample(y, y) { mode: "nearest" }'
+    answers = {n: ask("y = Abs(x)", text, emit=emit, opset=n).code for n in (8, 9, 10)}
+    assert answers == {8: "match", 9: "match", 10: "opset"}
