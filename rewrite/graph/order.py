@@ -86,7 +86,7 @@ def reads(node: ir.Node) -> list[ir.Value]:
         found += (value for value in current.inputs if value is not None)
         for graph in subgraphs(current):
             pending.extend(graph)
-            found += graph.outputs
+            found.extend(graph.outputs)
     return found
 
 
