@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,15 +18,17 @@ REWRITE = [sys.executable, "-m", "rewrite"]
 
 
 def test_help_starts_fast():
-    """The promise is 0.3 s; the best of three, since the machine may be busy."""
-    best = 10.0
+    """0.3 s are promised. Counted is processor time, which a busy machine does not stretch as far
+    as the clock; tests/bench/speed.py looks at the clock."""
+    spent = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([*REWRITE, "--help"], capture_output=True, text=True)
-        best = min(best, time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert done.returncode == 0
         assert "apply" in done.stdout
-    assert best < 0.3
+    assert min(spent) < 0.3
 
 
 def test_help_imports_no_heavy_library():
