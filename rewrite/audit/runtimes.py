@@ -69,6 +69,9 @@ class OnnxRuntime:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        # Constant weights are packed for another kernel, which sums in another order: a weight
+        # that only became constant would change the last bits.
+        options.add_session_config_entry("session.disable_prepacking", "1")
         text: Any = str(item.path) if item.path else item.proto.SerializeToString()
         try:
             self.session = onnxruntime.InferenceSession(

@@ -67,6 +67,8 @@ class Grouper:
         )
         if not isinstance(made, Outlined):
             return made.reason
+        # Runtimes inline functions: what a body calls has to be known to the model as well.
+        self.facts.model.graph.opset_imports.setdefault(self.target.domain, 1)
         name, node = made.function.name, str(made.call.outputs[0].name)
         self.log.groups.append(Grouped(name, rule.name, str(graph.name or ""), node, operators))
         return made

@@ -166,6 +166,19 @@ def test_groups_take_the_longest_chain_and_share_equal_bodies(rewriter, make_rul
     )
 
 
+def test_groups_inside_functions_run(rewriter, make_rule, outputs):
+    text = """
+    <ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+    g (float[2] a) => (float[2] y) { y = own.f(a) }
+    <domain: "own", opset_import: ["" : 18]>
+    f (x) => (z) { u = Neg(x) v = Abs(u) z = Sign(v) }
+    """
+    rules = make_rule("m = Neg(x) y = Abs(m)", "group y as Block", phase="group")
+    found = rewriter(rules, text)
+    assert len(found.journal.groups) == 1
+    assert outputs(found.model, a=np.float32([5, -6]))[0].tolist() == [1, 1]
+
+
 def test_no_groups_where_the_target_has_none(rewriter, make_rule):
     from tests.engine.conftest import TARGET
 
