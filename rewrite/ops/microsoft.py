@@ -305,6 +305,12 @@ def simplified_layer_normalization_value(e: Evaluation) -> Arrays | None:
     return (y.astype(scale.dtype),)
 
 
+@op("BranchwiseRMSNorm", domain=DOMAIN, kind="normalization", shape_class="first")
+def branchwise_rms_norm(call: Call) -> Types:
+    """Root mean square normalization of each of the branches that the last dimension holds"""
+    return (call.type(0),)
+
+
 @op("GroupNorm", "SkipGroupNorm", domain=DOMAIN, kind="normalization", shape_class="first")
 def group_norm(call: Call) -> Types:
     """Group normalization and an activation; of the sum with a skip, and that sum"""
