@@ -221,20 +221,24 @@ def walk(form: Form) -> Iterator[Form]:
 
 def tops(form: Form, statements: tuple[Statement, ...]) -> frozenset[Operator] | None:
     """The operators that may produce a value of this form; None: anything, or absent."""
-    if isinstance(form, Op):
-        return frozenset({form.operator})
-    if isinstance(form, Bag):
+    return _tops(form, statements, {})
+
+
+def _tops(
+    form: Form, statements: tuple[Statement, ...], known: dict[int, frozenset[Operator] | None]
+) -> frozenset[Operator] | None:
+    if isinstance(form, (Op, Bag)):
         return frozenset({form.operator})
     if isinstance(form, Chain):
         return form.operators
     if isinstance(form, Reference):
-        return tops(statements[form.statement].form, statements)
-    if isinstance(form, Choice):
-        found: frozenset[Operator] = frozenset()
-        for branch in form.branches:
-            inner = tops(branch.form, statements)
-            if inner is None:
-                return None
-            found |= inner
-        return found
-    return None
+        if form.statement not in known:
+            known[form.statement] = None  # while it is looked at: a circle has no operators
+            inner = statements[form.statement].form
+            known[form.statement] = _tops(inner, statements, known)
+        return known[form.statement]
+    if not isinstance(form, Choice):
+        return None
+    parts = [_tops(branch.form, statements, known) for branch in form.branches]
+    sure = [part for part in parts if part is not None]
+    return frozenset().union(*sure) if len(sure) == len(parts) else None

@@ -369,11 +369,15 @@ def _height(form: f.Form) -> int:
     return below + form.most if isinstance(form, f.Chain) else below
 
 
+_BEING_MEASURED = -1
+
+
 class _Order:
     """Which statements are met through operands, and how the others are found."""
 
     def __init__(self, statements: tuple[f.Statement, ...]) -> None:
         self.statements = statements
+        self.depths: dict[int, int] = {}
         self.mentions: Mapping[int, tuple[int, ...]] = {
             s.index: tuple(
                 dict.fromkeys(x.statement for x in f.walk(s.form) if isinstance(x, f.Reference))
@@ -392,12 +396,16 @@ class _Order:
                 stack += reversed(self.mentions[top])
         return tuple(found)
 
-    def depth(self, index: int, path: tuple[int, ...] = ()) -> int:
+    def depth(self, index: int) -> int:
         """Nodes on the longest way down from a statement, references followed."""
-        if index in path:
+        found = self.depths.get(index)
+        if found == _BEING_MEASURED:
             raise _refuse("the statements refer to each other in a circle", self._span(index))
-        inner = [self.depth(i, (*path, index)) for i in self.mentions[index]]
-        return _height(self.statements[index].form) + max(inner, default=0)
+        if found is None:
+            self.depths[index] = _BEING_MEASURED
+            inner = max((self.depth(i) for i in self.mentions[index]), default=0)
+            found = self.depths[index] = _height(self.statements[index].form) + inner
+        return found
 
     def forward(self, anchor: int) -> tuple[f.Forward, ...]:
         """How the statements not met from the anchor are found, in the order that works."""

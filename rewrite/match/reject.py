@@ -6,7 +6,7 @@ it admits the tree. A tree that is admitted may still not match; one that is not
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 
 import onnx_ir as ir
@@ -16,6 +16,7 @@ from rewrite.match.structure import arrangements
 
 LOOKED_AT = 3  # only so many operands of a node are looked at
 LEVELS = 3  # how many nodes up
+MOST_PARTS = 2000  # of an outline
 
 CONSTANT = ""  # no node produces the operand: an initializer, an input of the graph
 
@@ -94,7 +95,7 @@ def _operands(outline: Outline, tree: Tree) -> bool:
         return False
     if not any_order:
         return _fits(slots, trees, count)
-    if count > LOOKED_AT:
+    if count > LOOKED_AT or len(slots) > LOOKED_AT + 1:
         return True
     padded = trees + [None] * (len(slots) - len(trees))
     return any(_fits(slots, order, count) for order in permutations(padded))
@@ -153,43 +154,50 @@ def _leaves(name: str, tree: Tree) -> tuple[list[Tree], bool]:
 
 def outline_of(pattern: f.Pattern) -> Outline:
     """What the anchor may look like."""
-    return _outline(pattern.statements[pattern.anchor].form, pattern, LEVELS)
+    return _Outliner(pattern).outline(pattern.statements[pattern.anchor].form, LEVELS)
 
 
-def _outline(form: f.Form, pattern: f.Pattern, levels: int) -> Outline:
-    if isinstance(form, f.Absent):
-        return ("absent",)
-    if isinstance(form, f.Number):
-        return ("const", False)
-    if isinstance(form, f.Any):
-        const = form.type is not None and form.type.const
-        return ("const", form.optional) if const else None
-    if isinstance(form, f.Choice):
-        parts = [_outline(b.form, pattern, levels) for b in form.branches]
-        return None if any(p is None for p in parts) else ("or", tuple(parts))
-    if isinstance(form, f.Reference):
-        return _outline(pattern.statements[form.statement].form, pattern, levels)
-    if isinstance(form, f.Chain):
-        names = frozenset(name for _, name in form.operators)
-        return ("chain", names, _outline(form.start, pattern, levels - 1) if levels else None)
-    if isinstance(form, f.Bag):
+class _Outliner:
+    """Follows references and alternatives; what would get too large is not looked at."""
+
+    def __init__(self, pattern: f.Pattern) -> None:
+        self.statements = pattern.statements
+        self.count = 0
+
+    def outline(self, form: f.Form, levels: int) -> Outline:
+        self.count += 1
+        if self.count > MOST_PARTS:
+            return None
+        if isinstance(form, f.Absent):
+            return ("absent",)
+        if isinstance(form, f.Number):
+            return ("const", False)
+        if isinstance(form, f.Any):
+            const = form.type is not None and form.type.const
+            return ("const", form.optional) if const else None
+        if isinstance(form, f.Reference):
+            return self.outline(self.statements[form.statement].form, levels)
+        if isinstance(form, f.Choice):
+            parts = [self.outline(b.form, levels) for b in form.branches]
+            return None if any(p is None for p in parts) else ("or", tuple(parts))
+        if isinstance(form, f.Chain):
+            names = frozenset(name for _, name in form.operators)
+            return ("chain", names, self.outline(form.start, levels - 1) if levels else None)
+        if isinstance(form, f.Bag):
+            if levels == 0:
+                return ("op", frozenset({form.operator[1]}), None, None, False)
+            items = tuple(self.outline(item, levels - 1) for item in form.items)
+            return ("bag", form.operator[1], items)
+        return self.operator(form, levels) if isinstance(form, f.Op) else None
+
+    def operator(self, form: f.Op, levels: int) -> Outline:
+        names = frozenset({form.operator[1]})
         if levels == 0:
-            return ("op", frozenset({form.operator[1]}), None, None, False)
-        items = tuple(_outline(item, pattern, levels - 1) for item in form.items)
-        return ("bag", form.operator[1], items)
-    if isinstance(form, f.Op):
-        return _operator(form, pattern, levels)
-    return None
-
-
-def _operator(form: f.Op, pattern: f.Pattern, levels: int) -> Outline:
-    names = frozenset({form.operator[1]})
-    if levels == 0:
-        return ("op", names, None, None, False)
-    slots = tuple(_outline(operand, pattern, levels - 1) for operand in form.operands)
-    if form.legacy:
-        # An operand that a version carries as an attribute is not among the inputs.
-        slots = tuple(None if s is None else ("or", (s, ("absent",))) for s in slots)
-    most = None if form.rest is not None else len(form.operands)
-    ways = arrangements(form, max(2, len(slots) + (most is None)))
-    return ("op", names, slots, most, len(list(ways)) > 1)
+            return ("op", names, None, None, False)
+        slots = tuple(self.outline(operand, levels - 1) for operand in form.operands)
+        if form.legacy:
+            # An operand that a version carries as an attribute is not among the inputs.
+            slots = tuple(None if s is None else ("or", (s, ("absent",))) for s in slots)
+        most = None if form.rest is not None else len(form.operands)
+        ways = islice(arrangements(form, max(2, len(slots) + (most is None))), 2)
+        return ("op", names, slots, most, len(list(ways)) > 1)

@@ -7,6 +7,7 @@ several. Interpreter and generated code both ask here; what differs is who keeps
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
@@ -26,7 +27,6 @@ from rewrite.match.form import (
     TypeTest,
 )
 from rewrite.match.values import ElementType, Symbol, Tensor, Unknown, working
-from rewrite.ops.dtypes import to_numpy
 from rewrite.schema import DTYPE_CLASSES, Dim
 
 # Attributes whose integer is an element type (onnx.TensorProto.DataType).
@@ -107,13 +107,21 @@ def number_holds(facts: Facts, value: ir.Value, form: Number) -> bool:
     dtype = facts.type(value).dtype
     if dtype is None or form.value == 0 or dtype not in DTYPE_CLASSES["f"]:
         return found == form.value
-    rounded = float(np.float64(form.value).astype(to_numpy(dtype)))
-    if found == rounded:
+    if found == rounded(form.value, dtype):
         return True
     if form.exact and form.tolerance is None:
         return False
     tolerance = form.tolerance if form.tolerance is not None else TOLERANCES.get(dtype, 0.0)
     return abs(found - form.value) <= tolerance * abs(form.value)
+
+
+@lru_cache(maxsize=4096)
+def rounded(number: float, dtype: str) -> float:
+    """The number as a value of a float type; not a number where it overflows."""
+    try:
+        return float(Tensor(np.array(float(number)), dtype).rounded())
+    except Unknown:
+        return float("nan")
 
 
 def type_mismatch(
@@ -264,9 +272,10 @@ def single_use(value: ir.Value) -> bool:
 
 def one_consumer(value: ir.Value) -> bool:
     """Whether one node uses the value, as any number of operands, and nothing else does."""
-    if use_count(value) != 1 and len(value.consumers()) != 1:
+    if use_count(value) == 0 or value.is_graph_output():
         return False
-    return not value.is_graph_output()
+    first: ir.Node = next(uses_of(value)).node
+    return all(use.node is first for use in uses_of(value))
 
 
 def cuts(

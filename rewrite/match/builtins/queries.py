@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Value, builtin
 from rewrite.match.operators import same
+from rewrite.match.structure import read_attribute, use_count
 from rewrite.match.values import (
     ElementType,
     Env,
@@ -138,7 +139,7 @@ def scalar(env: Env, x: Value) -> float:
 def uses(x: Value) -> int:
     """How many operands the value is; being an output of the graph counts as one more."""
     value = _graph_value(x)
-    return len(value.uses()) + int(value.is_graph_output())
+    return use_count(value) + int(value.is_graph_output())
 
 
 @builtin
@@ -291,8 +292,6 @@ def attribute(env: Env, x: Value, name: str) -> object:
     node = _producer(x)
     if node is None:
         raise Unknown(f"no node produces {describe(x)}")
-    from rewrite.match.structure import read_attribute
-
     return read_attribute(env.facts, node, name)
 
 
