@@ -151,7 +151,10 @@ class Tidier:
 
     def _key(self, node: ir.Node) -> Hashable:
         """Equal for nodes that compute the same; None for those that are left alone."""
-        if node.op_type in _KEPT_APART or not is_deterministic(self.facts, node):
+        for value in node.inputs:
+            if value is not None and len(value._uses) < 2:  # uses() copies all of them
+                return None
+        if node.op_type in _KEPT_APART or not is_deterministic(node):
             return None
         if not node.attributes:
             return node.domain, node.op_type, node.overload, node.inputs, len(node.outputs)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from rewrite.graph.facts import Facts
-
 _DESCRIBED = frozenset({"", "ai.onnx.ml", "com.microsoft"})
 _RANDOM = frozenset(
     {
@@ -33,7 +31,6 @@ def is_random(node: ir.Node) -> bool:
     return node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
 
 
-def is_deterministic(facts: Facts, node: ir.Node) -> bool:
+def is_deterministic(node: ir.Node) -> bool:
     """Whether two such nodes with the same inputs may be one; local functions count as unknown."""
-    del facts
     return node.domain in _DESCRIBED and not is_random(node)

@@ -128,12 +128,14 @@ class Folder:
 
     def _is_candidate(self, node: ir.Node) -> bool:
         """Whether all operands are known and the operator may be computed ahead."""
-        constant = self.facts.constant
         known = False
         for value in node.inputs:
             if value is None:
                 continue
-            if constant(value) is None:
+            producer = value.producer()
+            if producer is not None and producer.op_type != "Constant":
+                return False
+            if self.facts.constant(value) is None:
                 return False
             known = True
         if not known or node.op_type in _LEFT or node.domain not in _DESCRIBED:

@@ -18,11 +18,15 @@ _MOST_USES = 64
 class Worklist:
     """A queue with membership: first in, first out for seeds, last in, first out for changes."""
 
-    __slots__ = ("_fresh", "_members", "_queue", "radius")
+    __slots__ = ("_fresh", "_members", "_queue", "_radius", "radius")
 
     def __init__(self, radius: int = 0) -> None:
-        """`radius`: how far from a change its nodes may depend on it."""
-        self.radius = radius
+        """`radius`: how far from a change its nodes may depend on it.
+
+        Before the first node is taken every seed is still to come: only new nodes are news.
+        """
+        self.radius = 0
+        self._radius = radius
         self._queue: deque[ir.Node] = deque()
         self._members: set[ir.Node] = set()  # asked for membership only, never iterated
         self._fresh: list[ir.Node] = []
@@ -48,6 +52,7 @@ class Worklist:
 
     def pop(self) -> ir.Node | None:
         """The next node that is still in a graph."""
+        self.radius = self._radius
         queue, members = self._queue, self._members
         while queue:
             node = queue.popleft()
@@ -72,7 +77,6 @@ class Dispatch:
         self._by_name = {name: tuple(works) for name, works in by_name.items()}
         works = {id(w): w for group in self._by_name.values() for w in group}
         self._works = tuple(works.values())
-        self.radius = max((work.radius for work in self._works), default=0)
 
     def seed(self, nodes: Iterable[ir.Node]) -> None:
         by_name = self._by_name
@@ -83,7 +87,8 @@ class Dispatch:
     def changed(self, new: Iterable[ir.Node], values: Sequence[ir.Value]) -> None:
         """Put changed nodes, and what may depend on changed values, on the lists they concern."""
         by_name = self._by_name
-        for distance, nodes in enumerate(_levels(new, values, self.radius)):
+        radius = max((work.radius for work in self._works), default=0)
+        for distance, nodes in enumerate(_levels(new, values, radius)):
             for node in nodes:
                 for work in by_name.get(node.op_type, ()):
                     if distance <= work.radius:
