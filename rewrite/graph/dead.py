@@ -22,6 +22,7 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
     pending = list(nodes)[::-1]
     named = frozenset(pending)
     removed: dict[ir.Node, None] = {}
+    inside: list[ir.Node] = []
     while pending:
         node = pending.pop()
         if node in removed or node.graph is None or not is_unused(node):
@@ -29,6 +30,7 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
         if node not in named and not _is_pure(facts, node):
             continue
         removed[node] = None
+        inside += _nodes_inside(node)
         facts.order.drop(node)
         for output in node.outputs:
             facts.forget(output)
@@ -39,8 +41,19 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
                 pending.append(producer)
             else:
                 drop_initializer(facts, value)
-    _take_out(removed)
+    _take_out((*removed, *inside))
     return tuple(removed)
+
+
+def _nodes_inside(node: ir.Node) -> list[ir.Node]:
+    """All nodes of the graphs inside a node."""
+    found: list[ir.Node] = []
+    pending = [node] if holds_graph(node) else []
+    while pending:
+        inner = [n for graph in subgraphs(pending.pop()) for n in graph]
+        found += inner
+        pending += inner
+    return found
 
 
 def _take_out(nodes: Iterable[ir.Node]) -> None:
@@ -66,18 +79,11 @@ def _is_pure(facts: Facts, node: ir.Node) -> bool:
 def _detach(node: ir.Node) -> list[ir.Value]:
     """Take a node and everything inside it off the values they use; returns those values."""
     found: list[ir.Value] = []
-    pending = [node]
-    while pending:
-        current = pending.pop()
+    for current in (node, *_nodes_inside(node)):
         for index, value in enumerate(current.inputs):
             if value is not None:
                 current.replace_input_with(index, None)
                 found.append(value)
-        if holds_graph(current):
-            for graph in subgraphs(current):
-                inside = list(graph)
-                graph.remove(inside)  # whoever still holds one of them sees that it is gone
-                pending.extend(inside)
     return found
 
 

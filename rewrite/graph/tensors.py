@@ -1,16 +1,17 @@
 """Tensors whose data lies in a file, and sparse tensors.
 
 In: a file and a place in it, or a SparseTensorProto. Out: onnx-ir tensors that read only when
-asked. A file is opened once and stays open, so that what was checked is what is read.
+asked.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
@@ -18,39 +19,59 @@ import onnx_ir as ir
 from onnx_ir import serde
 
 CHUNK = 1 << 22
+SMALL = 1 << 16  # a map takes a file handle, so little data is read instead
 
 
 class MappedFile:
-    """A file of tensor data, mapped when first read."""
+    """A file of tensor data. It is open only while it is read or mapped: there may be thousands.
+
+    What is read is what was checked: a file that was replaced or changed its size is an error.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stream = path.open("rb")
-        self.size = os.fstat(self._stream.fileno()).st_size
-        self._map: mmap.mmap | None = None
+        status = path.stat()
+        self.size = status.st_size
+        self._identity = (status.st_dev, status.st_ino, status.st_size)
+        self._map: weakref.ref[mmap.mmap] | None = None
+        self.open().close()
+
+    def open(self) -> BinaryIO:
+        """The file, open for reading."""
+        stream = self.path.open("rb")
+        status = os.fstat(stream.fileno())
+        if (status.st_dev, status.st_ino, status.st_size) != self._identity:
+            stream.close()
+            raise OSError(f"{self.path} has changed since it was opened")
+        return stream
 
     def buffer(self) -> mmap.mmap:
-        """The whole file, mapped for reading."""
-        if self._map is None:
-            self._map = mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ)
-        return self._map
+        """The whole file, mapped for reading as long as somebody holds a view of it."""
+        found = None if self._map is None else self._map()
+        if found is None:
+            with self.open() as stream:
+                found = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            self._map = weakref.ref(found)
+        return found
 
     def is_at(self, path: Path) -> bool:
         """Whether `path` is this very file."""
         try:
-            return os.path.samestat(os.fstat(self._stream.fileno()), path.stat())
+            status = path.stat()
         except OSError:
             return False
+        return (status.st_dev, status.st_ino) == self._identity[:2]
 
     def chunks(self, offset: int, size: int) -> Iterator[bytes]:
         """The bytes of a range, read and not mapped, so that they do not stay in memory."""
-        end = offset + size
-        while offset < end:
-            piece = os.pread(self._stream.fileno(), min(CHUNK, end - offset), offset)
-            if not piece:
-                raise OSError(f"{self.path} became shorter while it was read")
-            yield piece
-            offset += len(piece)
+        with self.open() as stream:
+            stream.seek(offset)
+            while size > 0:
+                piece = stream.read(min(CHUNK, size))
+                if not piece:
+                    raise OSError(f"{self.path} became shorter while it was read")
+                yield piece
+                size -= len(piece)
 
 
 class _Lazy:
@@ -66,7 +87,7 @@ class _Lazy:
 class MappedTensor(ir.Tensor[Any]):
     """A tensor in a file: external data, or large data inside the model's own file."""
 
-    __slots__ = ("_array", "external", "file", "offset")
+    __slots__ = ("external", "file", "offset")
 
     def __init__(
         self,
@@ -82,7 +103,6 @@ class MappedTensor(ir.Tensor[Any]):
         self.file = file
         self.offset = offset
         self.external = external  # it had a file of its own, and gets one again
-        self._array: np.ndarray | None = None
         super().__init__(
             _Lazy(self),
             dtype,
@@ -93,21 +113,21 @@ class MappedTensor(ir.Tensor[Any]):
         )
 
     def numpy(self) -> np.ndarray:
-        """A view of the file; elements smaller than a byte are unpacked into memory."""
-        if self._array is None:
-            self._array = self._view()
-        return self._array
-
-    def _view(self) -> np.ndarray:
+        """A view of the file; little data, and elements of less than a byte, are in memory."""
         shape = self.shape.numpy()
         dtype = self.dtype.numpy()
         if self.size == 0:
             return np.empty(shape, dtype)
         if self.dtype.bitwidth < 8:
-            packed = np.frombuffer(self.file.buffer(), np.uint8, self.nbytes, self.offset)
+            packed = self._bytes()
             return ir.PackedTensor(packed, self.dtype, shape=self.shape).numpy()
-        little = np.dtype(dtype).newbyteorder("<")
-        return np.frombuffer(self.file.buffer(), little, self.size, self.offset).reshape(shape)
+        return self._bytes().view(np.dtype(dtype).newbyteorder("<")).reshape(shape)
+
+    def _bytes(self) -> np.ndarray:
+        """The data as it lies in the file: mapped, or read where it is little."""
+        if self.nbytes <= SMALL:
+            return np.frombuffer(self.tobytes(), np.uint8)
+        return np.frombuffer(self.file.buffer(), np.uint8, self.nbytes, self.offset)
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes as they lie in the file."""

@@ -561,6 +561,19 @@ def test_remove_dead():
     bench.proto()
 
 
+def test_nodes_inside_a_removed_node_are_in_no_graph():
+    bench = Bench("""<ir_version: 8, opset_import: ["": 17]>
+      g (bool c, float[1] x) => (float[1] y)
+      { y = Neg (x)
+        z = If (c) <then_branch = t () => (float[1] r) { r = Neg (x) },
+                    else_branch = e () => (float[1] s) { s = Neg (y) }> }""")
+    inner = bench["r"].producer()
+    dead.remove_dead(bench.facts)
+    assert inner.graph is None
+    assert len(bench["y"].uses()) == 0
+    assert len(bench["x"].uses()) == 1
+
+
 def test_remove_dead_inside_subgraphs_and_functions():
     bench = Bench("""<ir_version: 9, opset_import: ["": 18, "my": 1]>
       g (bool c, float[1] x) => (float[1] y)
