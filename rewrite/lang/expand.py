@@ -296,6 +296,8 @@ def _check_parameters(definition: ast.PatternDef, errors: Collector) -> None:
 def _report_unknown(call: ast.PatternCall, known: Definitions, errors: Collector) -> None:
     message = f"there is no pattern `{call.name}`"
     hint = suggestion(call.name, known)
-    if hint is None:
+    if call.name in ("prod", "sum"):
+        hint = f"its items stand in braces: `{call.name}{{a, b}}`"
+    elif hint is None:
         hint = "operators are UpperCase; a pattern is defined by `pattern name(a, b) = ...`"
     errors.add("RW311", message, call.span, hint)
