@@ -61,10 +61,10 @@ class PatternChecker:
             self._bounds(statement.least, statement.most, SIBLINGS, "siblings", statement.span)
         elif len(statement.names) > 1:
             self._outputs(statement)
-        top = _tops(statement.pattern)
+        own = tops(statement.pattern)
         for node in nodes(statement.pattern):
             if isinstance(node, ast.OpPattern):
-                mine = carriers if any(node is t for t in top) else ()
+                mine = carriers if any(node is t for t in own) else ()
                 self.operator(node, mine)
             else:
                 self.node(node)
@@ -111,7 +111,7 @@ class PatternChecker:
         self.errors.add("RW205", message, pattern.span, hint)
 
     def _outputs(self, statement: ast.MatchStatement) -> None:
-        for top in _tops(statement.pattern):
+        for top in tops(statement.pattern):
             versions = self.operators.within(top.op, self.opsets)
             mosts = [most_outputs(v) for v in versions]
             if not versions or None in mosts or max(m or 0 for m in mosts) >= len(statement.names):
@@ -289,12 +289,12 @@ def literal_words(kind: AttributeKind) -> str:
     return f"a {kind.replace('_', ' ')} and cannot be compared with a literal"
 
 
-def _tops(pattern: ast.Pattern) -> list[ast.OpPattern]:
+def tops(pattern: ast.Pattern) -> list[ast.OpPattern]:
     """The operators that a statement names directly: itself, or the branches of an alternative."""
     if isinstance(pattern, ast.OpPattern):
         return [pattern]
     if isinstance(pattern, ast.Alternatives):
-        return [top for branch in pattern.branches for top in _tops(branch.pattern)]
+        return [top for branch in pattern.branches for top in tops(branch.pattern)]
     return []
 
 
@@ -311,6 +311,3 @@ def _count_words(least: int, most: int | None) -> str:
     if least == most:
         return f"{least} operand{'' if least == 1 else 's'}"
     return f"{least} to {most} operands"
-
-
-tops = _tops

@@ -100,17 +100,7 @@ def _place_inside(comment: Comment, item: ast.Node, comments: Comments) -> None:
     anchors = list(_anchors(item))
     around = _containing(comment, anchors)
     if around is not None:
-        branches = _containing(comment, _branches(around))
-        before = [b for b in _branches(around) if not _starts_after(b, comment)]
-        after = [b for b in _branches(around) if _starts_after(b, comment)]
-        if branches is not None or not (before or after):
-            comments.put(around).before.append(comment)
-        elif comment.alone and after:
-            comments.put(after[0]).before.append(comment)
-        elif before:
-            comments.put(before[-1]).after.append(comment)
-        else:
-            comments.put(around).before.append(comment)
+        _place_in_branches(comment, around, comments)
         return
     ended = [n for n in anchors if n.span.end_line == comment.line and not comment.alone]
     if ended:
@@ -121,6 +111,21 @@ def _place_inside(comment: Comment, item: ast.Node, comments: Comments) -> None:
         comments.put(following).before.append(comment)
     else:
         comments.put(item).closing.append(comment)
+
+
+def _place_in_branches(comment: Comment, node: ast.Node, comments: Comments) -> None:
+    """Inside a node: at a branch of its alternative if it stands between two, else before all."""
+    branches = _branches(node)
+    before = [b for b in branches if not _starts_after(b, comment)]
+    after = [b for b in branches if _starts_after(b, comment)]
+    if _containing(comment, branches) is not None:
+        comments.put(node).before.append(comment)
+    elif comment.alone and after:
+        comments.put(after[0]).before.append(comment)
+    elif before:
+        comments.put(before[-1]).after.append(comment)
+    else:
+        comments.put(node).before.append(comment)
 
 
 def _anchors(item: ast.Node) -> Iterable[ast.Node]:
