@@ -22,7 +22,6 @@ from rewrite.match import interpreter, reject, runtime
 from rewrite.match.codegen import Program, generate
 from rewrite.match.pattern import compile_rule
 from rewrite.match.rule import CompiledRule, Match
-from rewrite.match.structure import use_count
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.target import Target
 
@@ -63,9 +62,7 @@ def interpreted(
     node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
 ) -> Match | None:
     """The match that the interpreter finds."""
-    if rule.siblings and not any(
-        v is not None and use_count(v) >= rule.siblings for v in rule.shared_operands(node)
-    ):
+    if rule.siblings and not rule.may_have_siblings(node):
         return None
     found = interpreter.match(rule, node, facts, target)
     return found if isinstance(found, Match) else None

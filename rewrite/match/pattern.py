@@ -26,7 +26,7 @@ def compile_rule(
     """The rule in the form that is matched. `opset` is the range of the pack."""
     pattern = _Compiler(rule, vocabulary).pattern()
     anchor = pattern.statements[pattern.anchor]
-    shared = _shared(anchor) if isinstance(anchor, f.Each) else ()
+    ways = _ways_to(anchor.over, anchor.form) if isinstance(anchor, f.Each) else None
     return CompiledRule(
         name=rule.name,
         phase=rule.phase,
@@ -35,25 +35,36 @@ def compile_rule(
         size=pattern.size,
         radius=pattern.radius,
         sideways=bool(pattern.forward) or isinstance(anchor, f.Each),
-        siblings=anchor.least if isinstance(anchor, f.Each) and shared else 0,
-        shared=shared,
+        siblings=anchor.least if isinstance(anchor, f.Each) and ways else 0,
+        shared=ways or (),
         over=rule.over,
         roots=pattern.roots,
         source=Source(pickle.dumps((rule, pattern), protocol=5)),
     )
 
 
-def _shared(each: f.Each) -> tuple[int, ...]:
-    """The places of the anchor's operands at which siblings share a value, where that is simple."""
-    form = each.form
-    if not isinstance(form, f.Op) or form.legacy or form.rest is not None:
-        return ()
-    places = [
-        i
-        for i, operand in enumerate(form.operands)
-        if isinstance(operand, (f.Any, f.Reference)) and operand.name == each.over
-    ]
-    return tuple(range(len(form.operands))) if form.commutes else tuple(places)
+def _ways_to(name: str, form: f.Form, most: int = 16) -> tuple[tuple[int, ...], ...] | None:
+    """Where a value lies above a node: places of operands, one after the other.
+
+    None where it may be elsewhere, or there are more than `most` places.
+    """
+    if isinstance(form, f.Choice):
+        parts = [_ways_to(name, branch.form, most) for branch in form.branches]
+        known = [part for part in parts if part is not None]
+        found = tuple(dict.fromkeys(way for part in known for way in part))
+        return found if len(known) == len(parts) and len(found) <= most else None
+    if isinstance(form, (f.Any, f.Reference)):
+        return ((),) if form.name == name else ()
+    if not isinstance(form, f.Op) or form.rest is not None or (form.commutes and form.variadic):
+        return () if isinstance(form, (f.Number, f.Absent)) else None
+    ways: dict[tuple[int, ...], None] = {}
+    for place, operand in enumerate(form.operands):
+        inner = _ways_to(name, operand, most)
+        if inner is None:
+            return None
+        places = range(2) if form.commutes and place < 2 else (place,)
+        ways.update(dict.fromkeys((i, *way) for i in places for way in inner))
+    return tuple(ways) if len(ways) <= most else None
 
 
 def _opset(rule: ast.Rule, vocabulary: Vocabulary, pack: tuple[int, int]) -> tuple[int, int]:

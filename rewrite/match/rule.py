@@ -16,6 +16,7 @@ from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.match.expr import Closure, compile_condition, compile_expr, names_in
 from rewrite.match.form import Chain, Operator, Pattern, tops
+from rewrite.match.structure import use_count
 from rewrite.match.values import Env
 
 Condition = Callable[[Env], bool]
@@ -51,7 +52,7 @@ class CompiledRule:
 
     `anchors`: operators that the anchor may be. `radius`: how many nodes away from the anchor the
     match may depend on the graph. `sideways`: whether it also goes from a value to its other users.
-    `siblings`: how many users the operand at one of `shared` must have.
+    `siblings`: how many users the value at one of `shared` must have.
     """
 
     name: str
@@ -62,7 +63,7 @@ class CompiledRule:
     radius: int
     sideways: bool
     siblings: int
-    shared: tuple[int, ...]
+    shared: tuple[tuple[int, ...], ...]
     over: tuple[str, ...]
     roots: tuple[str, ...]
     source: Source
@@ -87,9 +88,13 @@ class CompiledRule:
     def claim(self) -> ast.Claim:
         return self.rule.claim
 
-    def shared_operands(self, node: ir.Node) -> list[ir.Value | None]:
-        """The operands of the anchor that its siblings share."""
-        return [node.inputs[i] for i in self.shared if i < len(node.inputs)]
+    def may_have_siblings(self, node: ir.Node) -> bool:
+        """Whether some value that the anchor's siblings would share has users enough."""
+        for way in self.shared:
+            value = _above(node, way)
+            if value is not None and use_count(value) >= self.siblings:
+                return True
+        return False
 
     @cached_property
     def lets(self) -> Mapping[str, Closure]:
@@ -119,6 +124,17 @@ class CompiledRule:
     def __getstate__(self) -> dict[str, object]:
         keep = self.__dataclass_fields__
         return {k: v for k, v in self.__dict__.items() if k in keep}
+
+
+def _above(node: ir.Node | None, way: tuple[int, ...]) -> ir.Value | None:
+    """The value that a way of operand places leads to."""
+    value: ir.Value | None = None
+    for place in way:
+        if node is None or place >= len(node.inputs):
+            return None
+        value = node.inputs[place]
+        node = None if value is None else value.producer()
+    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
