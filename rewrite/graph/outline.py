@@ -16,9 +16,10 @@ import onnx_ir as ir
 
 from rewrite.graph.edit import replace
 from rewrite.graph.facts import Facts
-from rewrite.graph.names import subgraphs
+from rewrite.graph.names import holds_graph
 from rewrite.graph.nodes import PROVENANCE, Refused, discard
 from rewrite.graph.versions import FUNCTIONS, require_ir
+from rewrite.ops import schemas
 
 _MESSAGES = frozenset(
     {
@@ -28,6 +29,9 @@ _MESSAGES = frozenset(
         ir.AttributeType.TYPE_PROTOS,
     }
 )
+# What onnxruntime 1.32 runs in a graph and refuses in a function, besides calls of overloaded
+# functions and operators that ONNX does not have at that opset (which end its process).
+_NOT_IN_FUNCTIONS = frozenset({("com.microsoft", "QLinearConcat")})
 OUTLINED = "rewrite.nodes"  # metadata of a call: the names of the nodes that went into the function
 
 Message = onnx.SparseTensorProto | onnx.TypeProto
@@ -64,7 +68,7 @@ def outline(
 ) -> Outlined | Refused:
     """Move `nodes` into a function `domain:name`, whose outputs are `outputs`."""
     ordered = sorted(nodes, key=lambda node: facts.order.label(graph, node))
-    reason = _why_not(graph, ordered, outputs)
+    reason = _why_not(facts, graph, ordered, outputs)
     if reason is not None:
         return Refused(reason)
     body = _body(facts, graph, ordered, outputs)
@@ -84,26 +88,39 @@ def outline(
     return Outlined(call, function, done.finish())
 
 
-def _why_not(graph: ir.Graph, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:
+def _why_not(
+    facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]
+) -> str | None:
     members = frozenset(nodes)
     kept = frozenset(outputs)
     if not outputs:
         return "a group needs an output"
+    if any(value.producer() not in members for value in outputs):
+        return "an output of the group is not computed in it"
     for node in nodes:
-        if node.graph is not graph:
-            return "the nodes of a group lie in different graphs"
-        for attribute in node.attributes.values():
-            if attribute.is_ref():
-                return f"'{node.name}' uses a parameter of the function around it"
-        if next(subgraphs(node), None) is not None:
-            return f"'{node.name}' ({node.op_type}) holds a subgraph"
+        reason = _why_not_node(facts, graph, node)
+        if reason is not None:
+            return reason
         for value in node.outputs:
             if value in kept:
                 continue
             if value.is_graph_output() or any(u.node not in members for u in value.uses()):
                 return f"'{value.name}' is used outside the group"
-    if any(value.producer() not in members for value in outputs):
-        return "an output of the group is not computed in it"
+    return None
+
+
+def _why_not_node(facts: Facts, graph: ir.Graph, node: ir.Node) -> str | None:
+    if node.graph is not graph:
+        return "the nodes of a group lie in different graphs"
+    if node.attributes and any(a.is_ref() for a in node.attributes.data.values()):
+        return f"'{node.name}' uses a parameter of the function around it"
+    if holds_graph(node):
+        return f"'{node.name}' ({node.op_type}) holds a subgraph"
+    if node.overload or (node.domain, node.op_type) in _NOT_IN_FUNCTIONS:
+        return f"'{node.name}' ({node.op_type}) runs in a graph, but in no function of onnxruntime"
+    opset = facts.opset(node)
+    if node.domain == "" and schemas.lookup("", node.op_type, opset) is None:
+        return f"opset {opset} has no {node.op_type}, which a function may therefore not use"
     return None
 
 

@@ -95,6 +95,17 @@ def test_nodes_with_subgraphs_are_refused():
     assert "subgraph" in made.reason
 
 
+def test_operators_that_the_opset_does_not_have_are_refused():
+    loaded = io.load(
+        parsed("""<ir_version: 8, opset_import: ["": 12]>
+      g (float[2] x) => (float[2] y) <float[2] s = {1, 1}>
+      { a = Neg (x)  y = LayerNormalization (a, s) }""")
+    )
+    made = grouped(loaded, "a y", "y")
+    assert isinstance(made, Refused)
+    assert "LayerNormalization" in made.reason
+
+
 def test_attributes_optional_operands_and_domains_are_kept():
     source = parsed("""<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]>
       g (float[1, 2, 4, 4] x) => (float[1, 2, 2, 2] y) <float h = {3}>
