@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from rewrite.engine.apply import Applier, Done
 from rewrite.engine.cleanup import Tidier
+from rewrite.engine.completion import Completer
 from rewrite.engine.evaluation import nbytes
 from rewrite.engine.folding import Folder
 from rewrite.engine.grouping import Grouper
@@ -85,6 +86,7 @@ class _Run:
     ) -> None:
         self.model = loaded.model
         self.facts = loaded.facts
+        self.facts.complete = Completer(self.facts)
         self.matcher = matcher
         self.limits = limits
         self.options = options

@@ -21,7 +21,7 @@ class Limits:
     rounds: int = 30
     nodes: int | None = None  # 4 per node of the original + 1,000
     bytes: int | None = None  # that constants grow by: 1/8 of those of the original + 128 MB
-    fold_bytes: int = 1 << 20  # a folded result may always be this large
+    fold_bytes: int = 16 << 20  # a folded result may always be this large
 
     def most_applications(self, nodes: int) -> int:
         return 50 * nodes + 10_000 if self.applications is None else self.applications

@@ -14,7 +14,7 @@ Three proofs are tried, the cheap ones first:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
 import onnx_ir as ir
@@ -22,6 +22,7 @@ import onnx_ir as ir
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.shapes import ShapeValues
+from rewrite.engine.sizes import sizes_key
 from rewrite.graph.facts import Facts
 from rewrite.ops import opaque
 from rewrite.schema import DTYPES, Dim, Type
@@ -100,6 +101,7 @@ class _Relational:
         self.assumed = assumed or {}
         self.inside = frozenset(matched) | frozenset(new_nodes)
         self.types: dict[ir.Value, Type] = {}
+        self.inferred: dict[Hashable, tuple[Type, ...]] = {}
         self.named: dict[ir.Value, int] = {}  # operands whose elements are sizes without names
 
     def unmet(self, old: ir.Value, new: ir.Value) -> str | None:
@@ -119,16 +121,28 @@ class _Relational:
         Nodes that are ill-typed are an error where `strict`, else their declared types count.
         """
         for node in self._upstream(value):
-            operands = self.facts.operands(node)
             try:
-                symbols = partial(self._sizes, node, operands)
-                types = node_types(self.facts, node, operands, self._operand, symbols)
+                types = self._infer(node)
             except RefusedError:
                 if strict:
                     raise
                 types = tuple(self.facts.type(output) for output in node.outputs)
             self.types.update(zip(node.outputs, types, strict=True))
         return self._operand(value)
+
+    def _infer(self, node: ir.Node) -> tuple[Type, ...]:
+        """Output types; where sizes follow from the same things they get the same names."""
+        operands = self.facts.operands(node)
+        key = sizes_key(self.facts, node, operands, self._operand)
+        known = None if key is None else self.inferred.get(key)
+        if known is not None and len(known) == len(node.outputs):
+            dtypes = node_types(self.facts, node, operands, self._operand)
+            return tuple(Type(d.dtype, k.shape) for d, k in zip(dtypes, known, strict=True))
+        symbols = partial(self._sizes, node, operands)
+        types = node_types(self.facts, node, operands, self._operand, symbols)
+        if key is not None:
+            self.inferred[key] = types
+        return types
 
     def _operand(self, value: ir.Value) -> Type:
         found = self.types.get(value)

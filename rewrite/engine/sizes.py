@@ -1,0 +1,70 @@
+"""What the sizes of a node's outputs follow from.
+
+In: a node and the types of its operands. Out: a key; two nodes with equal keys have outputs of
+equal shapes, even where inference has no name for a size (a convolution over a size that is not
+known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import onnx_ir as ir
+
+from rewrite.graph.facts import Facts
+from rewrite.ops import registry
+from rewrite.schema import Type
+
+# Kinds of operators whose output sizes depend on the sizes of operands, on integer constants and
+# on attributes, and on no other data.
+_BY_SIZES = frozenset(
+    {
+        "elementwise", "contraction", "convolution", "pooling", "normalization", "reduction",
+        "movement", "quantize", "attention", "recurrent",
+    }
+)  # fmt: skip
+# Operators that compute sizes alike: a common name and how many operands they look at.
+_FAMILIES = {("", "Conv"): ("conv", 2), ("com.microsoft", "FusedConv"): ("conv", 2)}
+_NO_SIZES = frozenset({"activation", "activation_params"})
+_ATTRIBUTES = frozenset(
+    {ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.STRING, ir.AttributeType.FLOAT}
+)
+_SMALL = 64
+
+
+def sizes_key(
+    facts: Facts,
+    node: ir.Node,
+    operands: Sequence[ir.Value | None],
+    type_of: Callable[[ir.Value], Type],
+) -> Hashable | None:
+    """None where the sizes may depend on data that is not known."""
+    definition = registry.find(node.domain, node.op_type)
+    if definition is None or definition.kind not in _BY_SIZES:
+        return None
+    name, count = _FAMILIES.get((node.domain, node.op_type), (definition.infer, len(operands)))
+    parts: list[Hashable] = []
+    for value in operands[:count]:
+        part = None if value is None else _operand_key(facts, value, type_of(value))
+        if value is not None and part is None:
+            return None
+        parts.append(part)
+    attributes = []
+    for attribute in node.attributes.values():
+        if attribute.is_ref() or attribute.type not in _ATTRIBUTES:
+            return None
+        if attribute.name not in _NO_SIZES:
+            attributes.append((attribute.name, repr(attribute.value)))
+    return name, facts.opset(node), tuple(parts), tuple(sorted(attributes)), len(node.outputs)
+
+
+def _operand_key(facts: Facts, value: ir.Value, type_: Type) -> Hashable | None:
+    if type_.dtype is None or type_.shape is None:
+        return None
+    if type_.dtype not in ("s64", "s32", "bool"):
+        return type_.shape
+    tensor = facts.constant(value)  # integers may be sizes, axes, pads
+    if tensor is None or tensor.size > _SMALL:
+        return None
+    array = facts.array(value)
+    return None if array is None else (type_.shape, array.tobytes())
