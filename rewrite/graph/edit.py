@@ -18,6 +18,7 @@ from rewrite.graph import order
 from rewrite.graph.dead import drop_initializer, sweep
 from rewrite.graph.declared import Saved
 from rewrite.graph.facts import Facts
+from rewrite.graph.names import holds_graph, subgraphs
 from rewrite.graph.nodes import Refused, discard, is_pending, make_node, new_constant
 from rewrite.graph.versions import FREE_INITIALIZERS, require_ir
 
@@ -113,12 +114,24 @@ def _why_not(
             return f"graph output '{old.name}' can have this value only through an Identity"
     if len({id(old) for old, _ in roots}) != len(roots):
         return "the same value is replaced twice"
+    inner = _graphs_inside(new_nodes)
     for value in (*(v for n in new_nodes for v in order.reads(n)), *(new for _, new in roots)):
-        if value.graph is not graph:
+        if value.graph is not graph and value.graph not in inner:
             reason = _why_not_visible(facts, graph, value, new_nodes)
             if reason is not None:
                 return reason
     return None
+
+
+def _graphs_inside(nodes: Sequence[ir.Node]) -> frozenset[ir.Graph]:
+    """The graphs that nodes hold, and those inside them: what they define they may use."""
+    found: list[ir.Graph] = []
+    pending = [node for node in nodes if holds_graph(node)]
+    while pending:
+        for graph in subgraphs(pending.pop()):
+            found.append(graph)
+            pending.extend(node for node in graph if holds_graph(node))
+    return frozenset(found)
 
 
 def _why_not_visible(

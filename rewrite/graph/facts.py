@@ -7,7 +7,7 @@ asked for and kept; whoever edits the model calls `forget` or goes through `rewr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class Facts:
         self.pinned = pinned  # initializers that training changes: kept, and not constant
         self.kept = kept | pinned  # initializers that something outside the graph names
         self.outlined: dict[Hashable, ir.Function] = {}  # functions made, by their content
+        # Called for a computed value of which shape inference knows too little; may `set_type`.
+        self.complete: Callable[[ir.Value], None] | None = None
         self._nested = nested  # whether there may be graphs inside nodes
         self._inferred = NOTHING
         self._unknown = 0
@@ -81,6 +83,10 @@ class Facts:
         found = self._types.get(value)
         if found is None:
             found = self._types[value] = self._find_type(value)
+            incomplete = found.dtype is None or found.shape is None
+            if incomplete and self.complete is not None and value.producer() is not None:
+                self.complete(value)
+                found = self._types[value]
         return found
 
     def _find_type(self, value: ir.Value) -> Type:
