@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from rewrite.errors import RewriteError, Span, error
 from rewrite.lang import ast
 from rewrite.lang.vocabulary import Vocabulary
+from rewrite.lang.walk import nodes
 from rewrite.match import form as f
 from rewrite.match.rule import CompiledRule, Source
 from rewrite.schema import DTYPE_CLASSES, DTYPES, OpSchema
@@ -26,6 +27,7 @@ def compile_rule(
     """The rule in the form that is matched. `opset` is the range of the pack."""
     pattern = _Compiler(rule, vocabulary).pattern()
     anchor = pattern.statements[pattern.anchor]
+    above, aside = _asks_beyond(rule, pattern)
     ways = _ways_to(anchor.over, anchor.form) if isinstance(anchor, f.Each) else None
     return CompiledRule(
         name=rule.name,
@@ -33,14 +35,32 @@ def compile_rule(
         opset=_opset(rule, vocabulary, opset or (OLDEST_OPSET, vocabulary.newest_opset)),
         anchors=pattern.anchors,
         size=pattern.size,
-        radius=pattern.radius,
-        sideways=bool(pattern.forward) or isinstance(anchor, f.Each),
+        radius=pattern.radius + above,
+        sideways=bool(pattern.forward) or isinstance(anchor, f.Each) or aside,
         siblings=anchor.least if isinstance(anchor, f.Each) and ways else 0,
         shared=ways or (),
         over=rule.over,
         roots=pattern.roots,
         source=Source(pickle.dumps((rule, pattern), protocol=5)),
     )
+
+
+# Functions that ask about nodes which the pattern does not match.
+_ASK_ABOVE = frozenset({"op", "operand", "attribute"})
+_ASK_ASIDE = frozenset({"uses", "used_by", "is_output"})
+
+
+def _asks_beyond(rule: ast.Rule, pattern: f.Pattern) -> tuple[int, bool]:
+    """How many nodes above the matched ones conditions ask about; whether they ask about users."""
+    exprs = [*(s.condition if isinstance(s, ast.Where) else s.value for s in rule.steps)]
+    calls = [
+        node.function
+        for expr in (*exprs, *pattern.guards)
+        for node in nodes(expr)
+        if isinstance(node, ast.Call)
+    ]
+    above = sum(name in _ASK_ABOVE for name in calls)
+    return min(above, 4), any(name in _ASK_ASIDE for name in calls)
 
 
 def _ways_to(name: str, form: f.Form, most: int = 16) -> tuple[tuple[int, ...], ...] | None:

@@ -239,6 +239,25 @@ def test_statements_that_refer_to_two_others_do_not_explode():
     assert time.perf_counter() - start < 10
 
 
+@pytest.mark.parametrize(
+    ("match", "more", "radius", "sideways"),
+    [
+        ("y = Abs(Neg(x))", "", 2, False),
+        ("y = chain(x, unary, 1..6)", "", 6, False),
+        ("y = prod{x, p, Abs(q)}", "", 3, False),
+        ("s = Sin(x) y = Cos(x)", "", 3, True),
+        ("y = Abs(x)", 'where op(x) == "Neg"', 2, False),
+        ("y = Abs(x)", 'where op(operand(x, 0)) == "Neg"', 3, False),
+        ("y = Abs(x)", "where uses(x) == 1", 1, True),
+        ("y = Abs(Neg(x) if (not is_output(x)) | Exp(x))", "", 2, True),
+    ],
+)
+def test_how_far_a_match_looks(match, more, radius, sideways):
+    """The engine looks again at anchors within the radius of a change, and at all sideways ones."""
+    found = compile_text(rule("r", match, more=more))
+    assert (found.radius, found.sideways) == (radius, sideways)
+
+
 # --- how far it got ------------------------------------------------------------------------------
 
 
