@@ -141,7 +141,7 @@ def _float(value: object) -> float:
         value = value[0]
     if not isinstance(value, (int, float)):
         raise TypeError("not a number")
-    return float(value)
+    return float(np.float32(value))  # as it is stored, so that rules meet what a reader would
 
 
 def _string(value: object) -> str:
