@@ -6,7 +6,8 @@ Three proofs are tried, the cheap ones first:
   1. both types are known and equal (names of sizes that are equal are equal sizes);
   2. relational: the matched nodes and the new ones are inferred again over the same operands, and
      give the same type, whatever the model declares about the root. An operand of unknown rank
-     gets a token for its shape (rewrite/ops/opaque.py) that shape-keeping operators carry along;
+     gets a token for its shape (rewrite/ops/opaque.py) that shape-keeping operators carry along.
+     Where both are the same elements reshaped, one size may follow from all the others;
   3. by cases: where the element types of up to two operands are not known (in function bodies), the
      same for every element type with which the matched nodes can run.
 """
@@ -22,7 +23,7 @@ import onnx_ir as ir
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.shapes import ShapeValues
-from rewrite.engine.sizes import sizes_key
+from rewrite.engine.sizes import counted_from, one_size_follows, sizes_key
 from rewrite.graph.facts import Facts
 from rewrite.ops import opaque
 from rewrite.schema import DTYPES, Dim, Type
@@ -112,6 +113,10 @@ class _Relational:
             return _differs(old, "element type", dtype, after.dtype)
         if after.shape is not None and after.shape in (before.shape, declared.shape):
             return None
+        if counted_from(old) is counted_from(new):
+            shapes = (before.shape, declared.shape)
+            if any(one_size_follows(shape, after.shape) for shape in shapes):
+                return None
         shape = declared.shape if before.shape is None else before.shape
         return _differs(old, "shape", shape, after.shape)
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
 from rewrite.ops import registry
-from rewrite.schema import Type
+from rewrite.schema import Shape, Type
 
 # Kinds of operators whose output sizes depend on the sizes of operands, on integer constants and
 # on attributes, and on no other data.
@@ -23,7 +23,7 @@ _BY_SIZES = frozenset(
         "movement", "quantize", "attention", "recurrent",
     }
 )  # fmt: skip
-# Operators that compute sizes alike: a common name and how many operands they look at.
+# Operators that compute sizes alike, in all versions: a name, how many operands they look at.
 _FAMILIES = {("", "Conv"): ("conv", 2), ("com.microsoft", "FusedConv"): ("conv", 2)}
 _NO_SIZES = frozenset({"activation", "activation_params"})
 _ATTRIBUTES = frozenset(
@@ -42,7 +42,8 @@ def sizes_key(
     definition = registry.find(node.domain, node.op_type)
     if definition is None or definition.kind not in _BY_SIZES:
         return None
-    name, count = _FAMILIES.get((node.domain, node.op_type), (definition.infer, len(operands)))
+    own = ((node.domain, node.op_type, facts.opset(node)), len(operands))
+    name, count = _FAMILIES.get((node.domain, node.op_type), own)
     parts: list[Hashable] = []
     for value in operands[:count]:
         part = None if value is None else _operand_key(facts, value, type_of(value))
@@ -55,7 +56,7 @@ def sizes_key(
             return None
         if attribute.name not in _NO_SIZES:
             attributes.append((attribute.name, repr(attribute.value)))
-    return name, facts.opset(node), tuple(parts), tuple(sorted(attributes)), len(node.outputs)
+    return name, tuple(parts), tuple(sorted(attributes)), len(node.outputs)
 
 
 def _operand_key(facts: Facts, value: ir.Value, type_: Type) -> Hashable | None:
@@ -68,3 +69,30 @@ def _operand_key(facts: Facts, value: ir.Value, type_: Type) -> Hashable | None:
         return None
     array = facts.array(value)
     return None if array is None else (type_.shape, array.tobytes())
+
+
+_KEEPS_COUNT = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose"})
+_DEEPEST = 16
+
+
+def counted_from(value: ir.Value) -> ir.Value:
+    """The value that `value` has all elements of, followed up through what keeps their number."""
+    for _ in range(_DEEPEST):
+        node = value.producer()
+        if node is None or node.domain != "" or node.op_type not in _KEEPS_COUNT:
+            break
+        operand = node.inputs[0]
+        if operand is None:
+            break
+        value = operand
+    return value
+
+
+def one_size_follows(a: Shape | None, b: Shape | None) -> bool:
+    """Whether shapes of equally many elements are equal because all sizes but one are."""
+    if a is None or b is None or len(a) != len(b):
+        return False
+    differ = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+    if len(differ) != 1:
+        return not differ
+    return all(isinstance(x, int) and x > 0 for i, x in enumerate(a) if i != differ[0])

@@ -301,6 +301,34 @@ def test_unknown_rank_is_followed_by_name(rewriter, make_rule):
     assert "shape" in summed.reasons[0]
 
 
+def test_one_size_follows_from_the_number_of_elements(rewriter, make_rule):
+    """s is not constant, but what it makes of 2·N elements is declared as [?, 2]."""
+    text = (
+        "g (float[N,2] a, int64[2] s) => (float[?,2] y) <float[?,2] r> "
+        "{ t = Relu(a) r = Reshape(t, s) y = Abs(r) }"
+    )
+    rules = make_rule("y = Reshape(x, s) { allowzero: ignored }", "y = Reshape(x, [-1, 2])")
+    assert "s" not in rewriter(rules, text).model.graph.node[1].input
+    wrong = rules.replace("[-1, 2]", "[2, -1]")
+    assert "s" in rewriter(wrong, text).model.graph.node[1].input
+    other = rules.replace("Reshape(x, [-1, 2])", "Reshape(Concat(x, x) { axis: 0 }, [-1, 2])")
+    assert "s" in rewriter(other, text).model.graph.node[1].input
+
+
+def test_sizes_without_names_follow_from_the_same_things(rewriter, make_rule):
+    """The output sizes of a convolution over unknown sizes: the same before and after."""
+    text = (
+        "g (float[1,1,?,?] a) => (float[?,?,?,?] y) "
+        "<float[1,1,1,1] w = {2}, float[1] b = {3}> { c = Conv(a, w) y = Add(c, b) }"
+    )
+    carry = "auto_pad: ignored, dilations: ignored, group: ignored, kernel_shape: ignored"
+    pattern = f"y = Conv(x, w: const) {{ {carry}, pads: ignored, strides: ignored }} + (b: const)"
+    kept = make_rule(pattern, "y = Conv(x, w, b)", where="rank(b) == 1", claim="equal(rtol=1e-6)")
+    assert rewriter(kept, text).ops == ["Conv"]
+    strided = kept.replace("Conv(x, w, b)", "Conv(x, w, b) { strides: [2, 2] }")
+    assert rewriter(strided, text).ops == ["Conv", "Add"]
+
+
 def test_another_element_type_is_refused(rewriter, make_rule):
     found = rewriter(
         make_rule("y = Cast(x) { to: ignored, saturate: ignored, round_mode: ignored }", "y = x"),
