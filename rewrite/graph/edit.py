@@ -219,11 +219,12 @@ def constant_node(value: ir.Value) -> ir.Node:
 def _import_domains(
     facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], done: Replacement
 ) -> None:
-    root = facts.root(graph)
-    for node in nodes:
-        if node.domain not in root.opset_imports:
-            root.opset_imports[node.domain] = node.version or 1
-            done._imports.append((root, node.domain))
+    # onnxruntime inlines functions into the main graph, which must know the domains of their nodes.
+    for root in dict.fromkeys((facts.root(graph), facts.model.graph)):
+        for node in nodes:
+            if node.domain not in root.opset_imports:
+                root.opset_imports[node.domain] = node.version or 1
+                done._imports.append((root, node.domain))
 
 
 def _insert(facts: Facts, graph: ir.Graph, place: order.Place, nodes: Sequence[ir.Node]) -> None:

@@ -511,6 +511,19 @@ def test_new_domain_is_imported_and_the_rule_is_noted():
     run_runtime(proto, x=np.float32([[1, 2]]), n=np.int64([1]))
 
 
+def test_domain_new_in_a_function_is_imported_by_the_model_too():
+    bench = Bench("""<ir_version: 9, opset_import: ["": 18, "my": 1]>
+      g (float[2] x) => (float[2] y) { y = my.f (x) }
+      <opset_import: ["": 18], domain: "my"> f (v) => (w) { w = Neg (v) }""")
+    body = next(iter(bench.loaded.model.functions.values())).graph
+    node = edit.make_node(bench.facts, body, "com.microsoft", "Gelu", [bench["v"]], {})
+    bench.replace([(bench["w"], node.outputs[0])], [node], graph=body).finish()
+    proto = bench.proto()
+    assert {o.domain for o in proto.opset_import} == {"", "my", "com.microsoft"}
+    assert {o.domain for o in proto.functions[0].opset_import} == {"", "com.microsoft"}
+    run_runtime(proto, x=np.float32([1, 2]))
+
+
 def test_notes_of_the_old_node_pass_to_the_new_one():
     source = parsed(CHAIN)
     source.graph.node[1].doc_string = "made by hand"

@@ -164,6 +164,7 @@ def test_inside_a_function_and_with_names_taken():
     made = outline(loaded.facts, body, nodes, [nodes[1].outputs[0]], "rewrite.test", "Group")
     assert isinstance(made, Outlined)
     assert made.function.name == "Group_2"
+    assert loaded.model.graph.opset_imports["rewrite.test"] == 1
     proto = io.to_proto(loaded)
     onnx.checker.check_model(proto)
     assert run_runtime(proto, x=np.float32([3, -4]))[0].tolist() == [-3, -4]
