@@ -60,7 +60,7 @@ def test_convolution_residual_and_activation_are_one_kernel(
     name: str, residual: bool, run: Run
 ) -> None:
     body, right = ACTIVATIONS[name]
-    head = "c = Conv(x, w)  v = Add(r, c)" if residual else "v = Conv(x, w)  u = Neg(r)"
+    head = "k = Conv(x, w)  v = Add(r, k)" if residual else "v = Conv(x, w)  u = Neg(r)"
     model, operators = applied(f"""
         g (float[1,2,5,5] x, float[1,3,5,5] r) => (float[1,3,5,5] y)
         <float[3,2,1,1] w = {{1,-2,3,-4,0.5,-0.25}}, float lo = {{-1}}, float hi = {{0.5}},
