@@ -61,8 +61,9 @@ def to_proto(loaded: LoadedModel) -> onnx.ModelProto:
 
 def _open(path: Path, subject: str) -> MappedFile:
     try:
-        if path.is_dir():
-            raise error("RW501", "is a folder, not a model", subject=subject)
+        if path.exists() and not path.is_file():
+            kind = "a folder" if path.is_dir() else "no regular file"
+            raise error("RW501", f"cannot read the model: it is {kind}", subject=subject)
         file = MappedFile(path)
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -45,7 +45,7 @@ class TensorLoader:
         self._own = own  # the model's own file, where notes without a file name point to
         self._given = given  # or the tensors themselves, by number
         self._report: Report = _ignore
-        self._files: dict[str, MappedFile] = {}  # external files by location
+        self._files: dict[tuple[Path, str], MappedFile] = {}  # external files
         self.unusual = False  # some tensor is sparse, or not in the message
 
     def report_to(self, report: Report) -> None:
@@ -77,6 +77,9 @@ class TensorLoader:
     def sparse(self, proto: onnx.SparseTensorProto, where: str) -> SparseTensor | None:
         """One SparseTensorProto; the ONNX checker looks at its positions."""
         self.unusual = True
+        if _EXTERNAL in (proto.values.data_location, proto.indices.data_location):
+            self._report("RW509", f"{where} is sparse and has its data in a file")
+            return None
         values = self.dense(proto.values, f"{where} (values)")
         if values is None or (values.size and self.dense(proto.indices, where) is None):
             return None
@@ -88,29 +91,21 @@ class TensorLoader:
         self.unusual = True
         entries = {str(entry.key): str(entry.value) for entry in proto.external_data}
         location = entries.get("location", "")
+        folder = self._folder
         if location == wire.INLINE and self._given:
-            return self._given[int(entries["offset"])]
-        own = location == wire.INLINE and self._own is not None
-        file = self._own if own else self._file(location, where)
-        if file is None:
-            return None
-        size = math.ceil(dtype.itemsize * math.prod(dims))
-        try:
-            offset = int(entries.get("offset") or 0)
-            length = int(entries.get("length") or size)
-        except ValueError:
-            self._report("RW509", f"{where}: offset and length of external data must be numbers")
-            return None
+            given = self._given[int(entries["offset"])]
+            if not isinstance(given, ir.ExternalTensor):
+                return given
+            folder, location = Path(given.base_dir), str(given.location)
+            entries = {"offset": str(given.offset or 0), "length": str(given.length or "")}
         if dtype == ir.DataType.STRING:
             self._report("RW508", f"{where}: strings cannot be stored as bytes")
             return None
-        if length != size:
-            message = f"{where} has {length} bytes of data; its shape and type need {size}"
-            self._report("RW508", message)
-            return None
-        if offset < 0 or offset + size > file.size:
-            message = f"bytes {offset} to {offset + size}, but {location} has {file.size}"
-            self._report("RW509", f"{where} wants {message}")
+        own = location == wire.INLINE and self._own is not None
+        file = self._own if own else self._file(folder, location, where)
+        size = math.ceil(dtype.itemsize * math.prod(dims))
+        offset = None if file is None else self._offset(entries, file, size, where)
+        if file is None or offset is None:
             return None
         return MappedTensor(
             file,
@@ -123,37 +118,57 @@ class TensorLoader:
             {entry.key: entry.value for entry in proto.metadata_props} or None,
         )
 
-    def _file(self, location: str, where: str) -> MappedFile | None:
-        found = self._files.get(location)
+    def _offset(
+        self, entries: Mapping[str, str], file: MappedFile, size: int, where: str
+    ) -> int | None:
+        """Where the data begins; None where it is not all there."""
+        try:
+            offset = int(entries.get("offset") or 0)
+            length = int(entries.get("length") or size)
+        except ValueError:
+            self._report("RW509", f"{where}: offset and length of external data must be numbers")
+            return None
+        if length != size:
+            message = f"{where} has {length} bytes of data; its shape and type need {size}"
+            self._report("RW508", message)
+            return None
+        if offset < 0 or offset + size > file.size:
+            message = f"bytes {offset} to {offset + size}, but {file.path.name} has {file.size}"
+            self._report("RW509", f"{where} wants {message}")
+            return None
+        return offset
+
+    def _file(self, folder: Path | None, location: str, where: str) -> MappedFile | None:
+        if folder is None:
+            message = "has its data in a file, but the model was not read from a file"
+            self._report("RW509", f"{where} {message}")
+            return None
+        found = self._files.get((folder, location))
         if found is not None:
             return found
-        path = self._path(location, where)
+        path = _inside(folder, location)
         if path is None:
+            message = f"external data {location!r} lies outside the folder of the model"
+            self._report("RW509", f"{where}: {message}")
             return None
         try:
-            found = self._files[location] = MappedFile(path)
+            if path.exists() and not path.is_file():
+                self._report("RW509", f"{where}: external data {location} is not a regular file")
+                return None
+            found = self._files[folder, location] = MappedFile(path)
         except OSError as failure:
             reason = failure.strerror or str(failure)
             self._report("RW509", f"{where}: external data {location}: {reason}")
         return found
 
-    def _path(self, location: str, where: str) -> Path | None:
-        """The external file: a regular file inside the folder of the model."""
-        if self._folder is None:
-            message = "has its data in a file, but the model was not read from a file"
-            self._report("RW509", f"{where} {message}")
-            return None
-        inside = os.path.realpath(self._folder)
-        path = os.path.realpath(self._folder / location)
-        escapes = Path(location).is_absolute() or os.path.commonpath((inside, path)) != inside
-        if not location or "\0" in location or escapes:
-            message = f"external data {location!r} lies outside the folder of the model"
-            self._report("RW509", f"{where}: {message}")
-            return None
-        if not os.path.isfile(path):  # noqa: PTH113 - realpath gives text
-            self._report("RW509", f"{where}: external data file {location} does not exist")
-            return None
-        return Path(path)
+
+def _inside(folder: Path, location: str) -> Path | None:
+    """The file of that name, links followed, if it lies in the folder."""
+    if not location or "\0" in location or Path(location).is_absolute():
+        return None
+    inside = os.path.realpath(folder)
+    path = os.path.realpath(folder / location)
+    return Path(path) if os.path.commonpath((inside, path)) == inside else None
 
 
 def _ignore(code: str, message: str) -> None:

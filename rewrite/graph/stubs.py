@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
+from rewrite.errors import error
 from rewrite.graph import wire, write
 from rewrite.graph.declared import Declared
 from rewrite.graph.facts import walk
@@ -63,6 +64,10 @@ def _dense(data: bytes) -> bytes:
 
 def from_ir(model: ir.Model) -> tuple[onnx.ModelProto, Sequence[ir.TensorProtocol]]:
     """The caller's model as a message; its tensors stay where they are, the message has numbers."""
+    for graph, _, _ in walk(model):
+        for name, value in graph.initializers.items():
+            if value.const_value is None:
+                raise error("RW508", f"initializer '{name}' has no value", subject="model")
     tensors: list[ir.TensorProtocol] = []
 
     def number(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:

@@ -45,6 +45,11 @@ def test_folder(tmp_path: Path):
     assert codes(tmp_path) == ["RW501"]
 
 
+def test_pipe(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.onnx")
+    assert codes(tmp_path / "pipe.onnx") == ["RW501"]
+
+
 def test_name_that_no_file_can_have():
     assert codes("a\0b") == ["RW501"]
 
@@ -338,6 +343,9 @@ def test_external_data_missing(tmp_path: Path):
     (tmp_path / "d.bin").mkdir()
     assert codes(written(tmp_path, external("d.bin"))) == ["RW509"]
     assert codes(written(tmp_path, external(""))) == ["RW509"]
+    assert codes(written(tmp_path, external("a\0b"))) == ["RW509"]
+    os.mkfifo(tmp_path / "pipe")
+    assert codes(written(tmp_path, external("pipe"))) == ["RW509"]
 
 
 def test_external_data_outside_the_folder(tmp_path: Path):
@@ -363,6 +371,21 @@ def test_external_data_of_attributes_is_looked_at_too(tmp_path: Path):
 
 def test_external_data_of_a_model_in_memory_has_no_folder():
     assert codes(with_weight(external("d.bin"))) == ["RW509"]
+
+
+def test_strings_and_sparse_values_in_files(tmp_path: Path):
+    (tmp_path / "d.bin").write_bytes(b"\0" * 16)
+    text = external("d.bin", 0, None)
+    text.data_type = TensorProto.STRING
+    assert codes(written(tmp_path, text)) == ["RW508"]
+    proto = model([helper.make_node("Relu", ["w"], ["y"])], [], [value("y", (2, 2))])
+    indices = onnx.numpy_helper.from_array(np.int64([0, 1, 2, 3]), "i")
+    proto.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(external("d.bin"), indices, [2, 2])
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    assert codes(path) == ["RW509"]
 
 
 # --- the checker's verdict ---------------------------------------------------------------------
@@ -430,6 +453,42 @@ def test_long_chains_and_wide_graphs_take_linear_time():
     assert len(loaded.model.graph) == 20000
     many = [value(f"v{i}") for i in range(1, 20001)]
     io.load(model(nodes, [value("v0")], many))
+
+
+def ir_model(initializer: ir.Value) -> ir.Model:
+    node = ir.Node("", "Neg", [initializer])
+    node.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+    node.outputs[0].shape = ir.Shape([4])
+    graph = ir.Graph(
+        [], node.outputs, nodes=[node], initializers=[initializer], opset_imports={"": 17}, name="g"
+    )
+    return ir.Model(graph, ir_version=8)
+
+
+def test_onnx_ir_model_with_an_initializer_without_value():
+    assert codes(ir_model(ir.Value(name="w"))) == ["RW508"]
+
+
+def test_onnx_ir_model_with_external_data(tmp_path: Path):
+    (tmp_path / "d.bin").write_bytes(np.float32([1, 2, 3, 4]).tobytes())
+
+    def held(location: str, offset: int = 0) -> ir.Model:
+        float32, shape = ir.DataType.FLOAT, ir.Shape([4])
+        tensor = ir.ExternalTensor(
+            location, offset, 16, float32, shape=shape, name="w", base_dir=tmp_path
+        )
+        return ir_model(ir.Value(name="w", const_value=tensor))
+
+    loaded = io.load(held("d.bin"))
+    array = loaded.facts.array(loaded.model.graph.initializers["w"])
+    assert array is not None
+    assert array.tolist() == [1, 2, 3, 4]
+    with pytest.raises(RewriteError, match="RW514"):
+        io.save(loaded, tmp_path / "d.bin")
+    io.save(loaded, tmp_path / "out.onnx")
+    onnx.checker.check_model(str(tmp_path / "out.onnx"))
+    assert codes(held("d.bin", 4)) == ["RW509"]
+    assert codes(held("../d.bin")) == ["RW509"]
 
 
 def test_onnx_ir_model_with_a_dangling_value():
