@@ -32,6 +32,7 @@ class Done:
     added: tuple[ir.Node, ...]
     removed: tuple[ir.Node, ...]
     roots: tuple[ir.Value, ...]  # the new values
+    nbytes: int  # of the constants made
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class Applier:
             edit.discard(builder.nodes)
             raise
         removed = done.finish()
-        return Done(done.new_nodes, removed, tuple(new for _, new in pairs))
+        return Done(done.new_nodes, removed, tuple(new for _, new in pairs), builder.nbytes)
 
     def _statements(self, rule: CompiledRule) -> tuple[Statement, ...]:
         found = self._compiled.get(rule)

@@ -104,16 +104,22 @@ class _Run:
         self.watch = LoopWatch(self.nodes + 64)
         self.most_nodes = limits.most_nodes(self.nodes)
         self.most_applications = limits.most_applications(self.nodes)
-        self.weights = sum(
+        self.weights = self._weights()
+        self.most_bytes = limits.most_bytes(self.weights)
+        self.made = 0  # bytes of constants that rules made since they were last counted
+        self.folder = Folder(self.facts, self.log, limits, options, self.weights)
+        self.tidier = Tidier(self.facts, self.log)
+        self.grouper = Grouper(self.facts, matcher, target, self.log)
+        self.deadline = time.perf_counter() + limits.seconds
+
+    def _weights(self) -> int:
+        """Bytes of all initializers."""
+        return sum(
             nbytes(value.const_value)
             for graph in self.facts.graphs()
             for value in graph.initializers.values()
             if value.const_value is not None
         )
-        self.folder = Folder(self.facts, self.log, limits, options, self.weights)
-        self.tidier = Tidier(self.facts, self.log)
-        self.grouper = Grouper(self.facts, matcher, target, self.log)
-        self.deadline = time.perf_counter() + limits.seconds
 
     def _wanted(self, phase: str) -> bool:
         return self.options.phases is None or phase in self.options.phases
@@ -168,6 +174,9 @@ class _Run:
         for new, values in self.folder.run():
             self.folder.changed(new, values)
             self.dispatch.changed(new, values)
+            if time.perf_counter() > self.deadline:
+                self.stop = "limit_time"
+                break
         self.seconds["fold"] += time.perf_counter() - start
 
     def _timed(self, name: str, step: object) -> None:
@@ -239,6 +248,11 @@ class _Run:
             self.stop = "limit_applications"
         elif self.nodes > self.most_nodes:
             self.stop = "limit_growth"
+        self.made += done.nbytes
+        if self.made > self.most_bytes:  # most of it may have taken the place of other constants
+            self.made = 0
+            if self._weights() > self.weights + self.most_bytes:
+                self.stop = "limit_growth"
         fallen = [v for v, count in before.items() if _FEW_USES >= len(v._uses) < count]
         values = [*done.roots, *fallen]
         producers = [p for v in fallen if (p := v.producer()) is not None]

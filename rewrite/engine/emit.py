@@ -57,7 +57,7 @@ class Builder:
     rule: str
     nodes: list[ir.Node] = field(default_factory=list)
     results: dict[str, object] = field(default_factory=dict)
-    expected: str | None = None  # element type of the root that a bare constant replaces
+    nbytes: int = 0  # of the constants made
 
     def run(self, statements: Sequence[Statement]) -> None:
         """Build every statement; `RefusedError` or `Unknown` where one cannot be."""
@@ -159,7 +159,9 @@ class Builder:
             raise RefusedError(f"the element type of constant '{hint}' is not known")
         if dtype is not None and tensor.dtype not in (None, dtype):
             tensor = Tensor(tensor.array, dtype)
-        return edit.new_constant(self.facts, tensor.rounded(dtype), f"{self.rule}_{hint}")
+        array = tensor.rounded(dtype)
+        self.nbytes += array.nbytes
+        return edit.new_constant(self.facts, array, f"{self.rule}_{hint}")
 
 
 def _operand_schema(schema: OpSchema, index: int) -> OperandSchema:

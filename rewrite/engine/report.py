@@ -75,6 +75,11 @@ def _is_static(type_: Type) -> bool:
 
 
 def write_ledger(model: ir.Model, ledger: Ledger) -> None:
-    """Keep the account in the model's own metadata; nothing where nothing was done."""
-    if ledger.entries:
-        model.metadata_props[LEDGER] = ledger.text()
+    """Keep the account in the model's own metadata, beside those of earlier runs."""
+    if not ledger.entries:
+        return
+    key, number = LEDGER, 1
+    while key in model.metadata_props:
+        number += 1
+        key = f"{LEDGER}.{number}"
+    model.metadata_props[key] = ledger.text()

@@ -88,6 +88,17 @@ def test_the_ledger_travels_in_the_model(parse_model, outputs):
     np.testing.assert_allclose(outputs(result.model, x=x)[0], wanted, rtol=1e-6)
 
 
+def test_a_second_run_keeps_the_ledger_of_the_first(parse_model, tmp_path, make_rule):
+    first = rewrite.apply(parse_model(TEXT), target="generic")
+    (tmp_path / "pack.yaml").write_text("name: mine\ndoc: Mine.\nopset: [7, 26]\n")
+    text = make_rule("y = Relu(x)", "y = Abs(x)", name="mine", claim="approx(atol=9)")
+    (tmp_path / "a.rules").write_text(text)
+    second = rewrite.apply(first.model, target="generic", rules=[tmp_path])
+    props = {p.key: p.value for p in second.model.metadata_props}
+    assert json.loads(props["rewrite.ledger"]) == first.ledger.to_json()
+    assert json.loads(props["rewrite.ledger.2"]) == second.ledger.to_json()
+
+
 def test_a_model_that_nothing_applies_to_is_returned_as_it_came(parse_model):
     proto = parse_model("g (float[2] x) => (float[2] y) { y = Sin(x) }")
     result = rewrite.apply(proto, target="generic")

@@ -301,6 +301,15 @@ def test_unknown_rank_is_followed_by_name(rewriter, make_rule):
     assert "shape" in summed.reasons[0]
 
 
+def test_types_that_onnx_does_not_infer_come_from_declarations(rewriter, make_rule):
+    text = (
+        '<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]> '
+        "g (float[N,2] a) => (float[N,2] y) <float one = {1}> "
+        "{ t = com.microsoft.Gelu(a) u = Mul(t, one) y = Neg(u) }"
+    )
+    assert rewriter(make_rule("y = x * 1", "y = x"), text).ops == ["Gelu", "Neg"]
+
+
 def test_one_size_follows_from_the_number_of_elements(rewriter, make_rule):
     """s is not constant, but what it makes of 2·N elements is declared as [?, 2]."""
     text = (

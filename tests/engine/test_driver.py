@@ -94,6 +94,31 @@ def test_growth_is_limited(rewriter, make_rule):
     assert found.journal.stop.reason == "limit_growth"
 
 
+GROWING = """
+<ir_version: 10, opset_import: ["" : 18]>
+g (float[64,64] a) => (float[64,64] y) <float[64,64] w> {
+  v0 = Identity(a) %s y = Identity(v20)
+}
+"""
+
+
+@pytest.mark.parametrize("limit", [50_000, 10_000_000])
+def test_the_bytes_of_new_constants_are_limited(rewriter, make_rule, parse_model, limit):
+    nodes = "".join(f"n{i} = Neg(v{i}) v{i + 1} = Mul(n{i}, w) " for i in range(20))
+    text = (GROWING % nodes).replace("<float[64,64] w>", "<float[64,64] w = {1}>")
+    numbers = ",".join(["1"] * 4096)
+    model = parse_model(text.replace("{1}", f"{{{numbers}}}"))
+    rules = make_rule("y = Neg(x) * (w: const)", "y = Abs(x) * (w * 2)", claim="approx(atol=9)")
+    found = rewriter(rules, model, limits=Limits(bytes=limit))
+    fired = len(found.journal.applied)
+    if limit < 20 * 4 * 4096:
+        assert found.journal.stop.reason == "limit_growth"
+        assert 3 <= fired <= 9  # counted whenever the limit's worth was made
+    else:
+        assert found.journal.stop.reason == "fixpoint"
+        assert fired == 20
+
+
 # --- loops -------------------------------------------------------------------------------------
 
 
