@@ -29,6 +29,11 @@ from rewrite.ops import schemas
 OLDEST_IR = 3
 LONG_NAME = "ai.onnx"  # the domain "", which onnx-ir writes short, and the checker wants short
 _STANDARD = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training"})
+# The checker accepts these without a schema, and says so on standard output (onnx/checker.cc).
+_EXPERIMENTAL = frozenset(
+    {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill",
+     "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}
+)  # fmt: skip
 _TOLERABLE = re.compile(
     r"No Op registered for|Field 'shape' of 'type' is required|"
     r"Field 'type' of 'value_info' is required"
@@ -105,8 +110,12 @@ class Verdict:
     message: str = ""
 
 
-def verdict(data: bytes) -> Verdict:
-    """The checker's verdict on a model."""
+def verdict(data: bytes, op_types: frozenset[str]) -> Verdict:
+    """The checker's verdict on a model with these operators."""
+    if op_types & _EXPERIMENTAL:
+        proto = onnx.ModelProto.FromString(data)
+        _hide_unknown(proto)
+        data = proto.SerializeToString()
     message = _complaint(data)
     if message is None:
         return Verdict(True)
@@ -118,9 +127,9 @@ def verdict(data: bytes) -> Verdict:
     return Verdict(True, message) if again is None else Verdict(False, again)
 
 
-def check(data: bytes, subject: str) -> str | None:
+def check(data: bytes, op_types: frozenset[str], subject: str) -> str | None:
     """A note where the model is tolerated; `RewriteError` where it is refused."""
-    found = verdict(data)
+    found = verdict(data, op_types)
     if not found.accepted:
         message = f"the ONNX checker refuses the model: {found.message}"
         raise error("RW510", message, subject=subject)
@@ -147,6 +156,11 @@ def _patch(proto: onnx.ModelProto) -> None:
     for info in (*proto.graph.input, *proto.graph.output):
         if info.type.HasField("tensor_type") and not info.type.tensor_type.HasField("shape"):
             info.type.tensor_type.shape.SetInParent()
+    _hide_unknown(proto)
+
+
+def _hide_unknown(proto: onnx.ModelProto) -> None:
+    """Operators that ONNX does not have at this opset go to a domain that is not checked."""
     foreign = "rewrite.unknown"
     proto.opset_import.add(domain=foreign, version=1)
     imports = {entry.domain: entry.version for entry in proto.opset_import}
@@ -157,7 +171,6 @@ def _patch(proto: onnx.ModelProto) -> None:
 
 
 def _hide(nodes: object, imports: dict[str, int], foreign: str) -> None:
-    """Operators that ONNX does not have at this opset go to a domain that is not checked."""
     pending = list(nodes)  # type: ignore[call-overload]
     while pending:
         node = pending.pop()

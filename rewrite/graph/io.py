@@ -121,7 +121,7 @@ def _take(
         data, checkable = stubs.small_forms(loaded)
     else:
         checkable = data
-    tolerated = checks.check(checkable, subject)
+    tolerated = checks.check(checkable, read.op_types, subject)
     if tolerated is not None:
         loaded.notes.append(tolerated)
     facts.learn(infer.infer(read.model, data, read.nested, read.op_types, loaded.notes))

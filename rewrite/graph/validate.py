@@ -40,11 +40,11 @@ def check_graph(loaded: LoadedModel, types: bool = True) -> None:
 
 def _verdicts(loaded: LoadedModel, types: bool) -> Iterator[str]:
     for_inference, for_checker = stubs.small_forms(loaded)
-    verdict = checks.verdict(for_checker)
+    op_types = frozenset(node.op_type for graph in loaded.facts.graphs() for node in graph)
+    verdict = checks.verdict(for_checker, op_types)
     if not verdict.accepted:
         yield verdict.message
     if types and not any(infer.MISFIT in note for note in loaded.notes):
-        op_types = frozenset(node.op_type for graph in loaded.facts.graphs() for node in graph)
         complaint = infer.complaint(for_inference, op_types)
         if complaint is not None:
             yield complaint

@@ -441,6 +441,13 @@ def test_operator_newer_than_the_opset_is_tolerated_with_a_note():
     assert "LayerNormalization" in loaded.notes[0]
 
 
+def test_experimental_operators_are_taken_and_nothing_is_printed(capfd):
+    node = helper.make_node("ScaledTanh", ["x"], ["y"], alpha=1.0, beta=1.0)
+    loaded = io.load(model([node], [value("x")], [value("y")]))
+    assert loaded.notes == []
+    assert capfd.readouterr().out == ""
+
+
 # --- budgets -----------------------------------------------------------------------------------
 
 
