@@ -129,6 +129,9 @@ def main() -> int:
             f"{row.name:32s} before {row.before:5d} theirs {row.theirs:5d} ours {row.ours:5d} "
             f"ratio {row.ratio:.3f} outputs {row.equal}"
         )
+    if not rows:
+        print("no model was measured")
+        return 1
     mean = math.exp(sum(math.log(row.ratio) for row in rows) / len(rows))
     print(f"geometric mean of ours over theirs: {mean:.3f}")
     differs = [row.name for row in rows if row.equal.startswith("different")]
