@@ -30,12 +30,16 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
         if node not in named and not _is_pure(facts, node):
             continue
         removed[node] = None
-        inside += _nodes_inside(node)
         facts.order.drop(node)
         for output in node.outputs:
             facts.forget(output)
             facts.declared.forget(output)
-        for value in _detach(node):
+        freed = _detach(node)
+        if holds_graph(node):
+            inner = _nodes_inside(node)
+            inside += inner
+            freed += (value for n in inner for value in _detach(n))
+        for value in freed:
             producer = value.producer()
             if producer is not None:
                 pending.append(producer)
@@ -48,11 +52,21 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
 def _nodes_inside(node: ir.Node) -> list[ir.Node]:
     """All nodes of the graphs inside a node."""
     found: list[ir.Node] = []
-    pending = [node] if holds_graph(node) else []
+    pending = [node]
     while pending:
         inner = [n for graph in subgraphs(pending.pop()) for n in graph]
         found += inner
         pending += inner
+    return found
+
+
+def _detach(node: ir.Node) -> list[ir.Value]:
+    """Take a node off the values it uses; returns those values."""
+    found: list[ir.Value] = []
+    for index, value in enumerate(node.inputs):
+        if value is not None:
+            node.replace_input_with(index, None)
+            found.append(value)
     return found
 
 
@@ -65,9 +79,14 @@ def _take_out(nodes: Iterable[ir.Node]) -> None:
         graph.remove(members)
 
 
+def is_used(value: ir.Value) -> bool:
+    """Whether a node uses the value. `uses()` would copy all uses: a weight may have thousands."""
+    return bool(value._uses)
+
+
 def is_unused(node: ir.Node) -> bool:
     """Whether no output of the node is used or is an output of the graph."""
-    return not any(output.is_graph_output() or output.uses() for output in node.outputs)
+    return not any(output.is_graph_output() or is_used(output) for output in node.outputs)
 
 
 def _is_pure(facts: Facts, node: ir.Node) -> bool:
@@ -76,20 +95,9 @@ def _is_pure(facts: Facts, node: ir.Node) -> bool:
     return node.op_identifier() in facts.model.functions
 
 
-def _detach(node: ir.Node) -> list[ir.Value]:
-    """Take a node and everything inside it off the values they use; returns those values."""
-    found: list[ir.Value] = []
-    for current in (node, *_nodes_inside(node)):
-        for index, value in enumerate(current.inputs):
-            if value is not None:
-                current.replace_input_with(index, None)
-                found.append(value)
-    return found
-
-
 def drop_initializer(facts: Facts, value: ir.Value) -> bool:
     """Remove an initializer that has no users and that no signature names."""
-    if not value.is_initializer() or value._uses or value.name in facts.kept:
+    if not value.is_initializer() or is_used(value) or value.name in facts.kept:
         return False
     if value.is_graph_input() or value.is_graph_output():
         return False

@@ -286,7 +286,8 @@ class Facts:
         """Whether anything but `nodes` needs the value: a node (also in a subgraph), an output."""
         if value.is_graph_output():
             return True
-        return any(usage.node not in nodes for usage in value.uses())
+        # `uses()` would copy all of them: a weight may have thousands.
+        return any(usage.node not in nodes for usage in value._uses)
 
     def root(self, graph: ir.Graph) -> ir.Graph:
         """The main graph or function body that a graph is part of."""
