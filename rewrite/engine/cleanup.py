@@ -9,7 +9,7 @@ QuantizeLinear and DequantizeLinear (runtimes fuse a pair per consumer, and undo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import onnx_ir as ir
 
@@ -177,12 +177,23 @@ class Tidier:
     def _merge(self, graph: ir.Graph, node: ir.Node, keeper: ir.Node) -> bool:
         pairs = list(zip(node.outputs, keeper.outputs, strict=True))
         if any(old.is_graph_output() and new.is_graph_output() for old, new in pairs):
-            return False
+            return _move_users(pairs)
         done = edit.replace(self.facts, graph, pairs, (), (node,))
         if isinstance(done, edit.Refused):
             return False
         done.finish()
         return True
+
+
+def _move_users(pairs: Sequence[tuple[ir.Value, ir.Value]]) -> bool:
+    """Both nodes stay, as both have an output of the graph; what else they give is given once."""
+    moved = False
+    for old, new in pairs:
+        if not old.is_graph_output():
+            for usage in old.uses():
+                usage.node.replace_input_with(usage.idx, new)
+                moved = True
+    return moved
 
 
 def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable] | None:

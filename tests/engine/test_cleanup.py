@@ -49,6 +49,19 @@ def test_both_outputs_keep_their_names(rewriter, outputs):
     np.testing.assert_array_equal(y, z)
 
 
+def test_what_two_kept_nodes_give_besides_an_output_is_given_once(rewriter, outputs):
+    text = (
+        "g (float[4] a) => (float[2] p, float[2] q, float[1] y) <int64[2] n = {2, 2}> "
+        "{ b, p = Split(a, n) c, q = Split(a, n) d = ReduceSum(b) e = ReduceSum(c) y = Add(d, e) }"
+    )
+    found = rewriter("", text, tidy=True)
+    assert sorted(found.ops) == ["Add", "ReduceSum", "Split", "Split"]
+    p, q, y = outputs(found.model, a=np.float32([1, 2, 3, 4]))
+    np.testing.assert_array_equal(p, [3, 4])
+    np.testing.assert_array_equal(q, [3, 4])
+    np.testing.assert_array_equal(y, [6])
+
+
 def test_the_name_of_an_output_survives_a_merge(rewriter, outputs):
     text = "g (float[2] a) => (float[2] y, float[2] w) { b = Relu(a) w = Neg(b) y = Relu(a) }"
     found = rewriter("", text, tidy=True)
