@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from conftest import FLOAT, model, parsed, value
+from graphkit import FLOAT, model, parsed, value
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.graph import io

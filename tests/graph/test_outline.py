@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from conftest import parsed, run, run_runtime
+from graphkit import parsed, run, run_runtime
 from onnx import inliner
 
 from rewrite.graph import io, validate

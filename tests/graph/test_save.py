@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import FLOAT, model, value
+from graphkit import FLOAT, model, value
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.errors import RewriteError
@@ -295,7 +295,7 @@ def growth(source: Path, target: Path) -> float:
 
 
 def test_memory_does_not_grow_with_external_data(tmp_path: Path):
-    from large import make_large
+    from large_model import make_large
 
     size = make_large(tmp_path / "m.onnx", 256_000_000)
     assert growth(tmp_path / "m.onnx", tmp_path / "out.onnx") < 60

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from conftest import parsed
+from graphkit import parsed
 from onnx import numpy_helper
 
 from rewrite.errors import RewriteError

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 from onnx import TensorProto, helper
 
 SIDE = 4096  # a weight is SIDE x SIDE float32: 64 MB
@@ -46,10 +45,3 @@ def _external(name: str, dims: list[int], location: str, offset: int, length: in
     for key, value in (("location", location), ("offset", offset), ("length", length)):
         tensor.external_data.add(key=key, value=str(value))
     return tensor
-
-
-def main(path: str, gigabytes: str) -> None:
-    """python -m tests.graph.large PATH GIGABYTES"""
-    size = make_large(Path(path), int(float(gigabytes) * 1e9))
-    print(f"{path}: {size} bytes of weights")
-    onnx.checker.check_model(path)
