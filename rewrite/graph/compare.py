@@ -172,13 +172,14 @@ class _Comparer:
         """Compare what has the same key; report what has no partner."""
         first = {key(item): item for item in a}
         second = {(other_key or key)(item): item for item in b}
-        for name in first.keys() - second.keys():
-            yield f"{where} {name!r}: only in the first"
-        for name in second.keys() - first.keys():
-            yield f"{where} {name!r}: only in the second"
         for name, item in first.items():
             if name in second:
                 yield from compare(f"{where} {name!r}", item, second[name])
+            else:
+                yield f"{where} {name!r}: only in the first"
+        for name in second:
+            if name not in first:
+                yield f"{where} {name!r}: only in the second"
 
 
 def _mappings(where: str, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> Iterator[str]:

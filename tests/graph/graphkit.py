@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -19,6 +20,22 @@ from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
 
 FLOAT = TensorProto.FLOAT
+
+NUMPY_TYPES = (
+    "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16",
+    "uint32", "uint64", "bool", "complex64", "complex128",
+)  # fmt: skip
+EXTENDED_TYPES = (
+    "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "int4",
+    "uint4", "float4_e2m1fn", "float8_e8m0fnu", "int2", "uint2",
+)  # fmt: skip
+ELEMENT_TYPES = NUMPY_TYPES + EXTENDED_TYPES
+
+
+def element_type(name: str) -> np.dtype:
+    """numpy's type of that name, or that of ml_dtypes."""
+    return np.dtype(getattr(ml_dtypes, name) if name in EXTENDED_TYPES else name)
+
 
 CHAIN = """
 <ir_version: 8, opset_import: ["": 17]>

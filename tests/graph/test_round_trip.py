@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from graphkit import FLOAT, model, parsed, run, run_runtime, value
+from graphkit import ELEMENT_TYPES, FLOAT, element_type, model, parsed, run, run_runtime, value
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.graph import compare, io
@@ -235,20 +234,10 @@ def test_unknown_dimensions_in_all_spellings():
     assert first.startswith("?")
 
 
-NUMPY_TYPES = [
-    "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16",
-    "uint32", "uint64", "bool", "complex64", "complex128",
-]  # fmt: skip
-EXTENDED_TYPES = [
-    "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "int4",
-    "uint4", "float4_e2m1fn", "float8_e8m0fnu", "int2", "uint2",
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("raw", [True, False])
-@pytest.mark.parametrize("name", NUMPY_TYPES + EXTENDED_TYPES)
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
 def test_every_element_type_raw_and_in_typed_fields(name, raw):
-    dtype = np.dtype(getattr(ml_dtypes, name) if name in EXTENDED_TYPES else name)
+    dtype = element_type(name)
     array = np.array([1, 0, 1, 1, 0], np.int64).astype(dtype)
     number = helper.np_dtype_to_tensor_dtype(dtype)
     if raw:

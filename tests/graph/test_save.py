@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from graphkit import FLOAT, model, value
+from graphkit import ELEMENT_TYPES, FLOAT, element_type, model, value
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.errors import RewriteError
@@ -190,6 +190,34 @@ def test_what_does_not_fit_into_a_message_goes_into_a_data_file(tmp_path: Path, 
     inside = onnx.load(tmp_path / "out.onnx", load_external_data=False).graph.initializer
     assert [t.data_location for t in inside] == [1, 0, 1]
     assert compare.differences(proto, onnx.load(tmp_path / "out.onnx")) == []
+
+
+@pytest.mark.parametrize("where", ["inside", "outside"])
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
+def test_typed_fields_of_every_type_in_pieces(tmp_path: Path, monkeypatch, name, where):
+    """What is streamed is raw data; it means what the typed field meant."""
+    dtype = element_type(name)
+    array = np.array([1, 0, 1, 1, 0, 1, 1], np.int64).astype(dtype)
+    number = helper.np_dtype_to_tensor_dtype(dtype)
+    tensor = helper.make_tensor("w", number, [7], array)
+    tensor.doc_string = "weights"
+    tensor.metadata_props.add(key="k", value="v")
+    node = helper.make_node("Identity", ["w"], ["y"])
+    proto = model([node], [], [value("y", (7,), number)], [tensor], opset=25, ir_version=13)
+    monkeypatch.setattr(saving, "LARGE", 1)
+    if where == "outside":
+        monkeypatch.setattr(saving, "LIMIT", 0)
+        monkeypatch.setattr(saving, "SMALLEST_EXTERNAL", 1)
+    io.save(io.load(proto), tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx.data").exists() == (where == "outside")
+    made = onnx.load(tmp_path / "out.onnx")
+    assert made.graph.initializer[0].HasField("raw_data")
+    assert compare.differences(proto, made) == []
+    again = io.load(tmp_path / "out.onnx")
+    found = again.facts.array(again.model.graph.initializers["w"])
+    assert found is not None
+    assert found.dtype == dtype
+    assert found.tobytes() == array.tobytes()
 
 
 # --- whole or not at all -----------------------------------------------------------------------
