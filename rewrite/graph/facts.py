@@ -93,7 +93,7 @@ class Facts:
         tensor = value.const_value
         if tensor is None and value.producer() is not None:
             tensor = self.constant(value)
-        if tensor is not None and not value.is_graph_input():
+        if tensor is not None and not (value.is_graph_input() and self.is_overridable(value)):
             return types.of_tensor(tensor)
         proto = self._inferred.type(value)
         if proto is None:
