@@ -67,8 +67,11 @@ class _Phase:
         rules = matcher.rules(name)
         self.name = name
         self.rules = rules
-        self.work = Worklist(max((rule.radius for rule in rules), default=0))
-        self.anchors = sorted({name for rule in rules for _, name in rule.anchors})
+        self.work = Worklist()
+        self.reach: dict[str, int] = {}  # operator -> how far its rules look
+        for rule in rules:
+            for _, operator in sorted(rule.anchors):
+                self.reach[operator] = max(rule.radius, self.reach.get(operator, 0))
         # Rules that go from a value to its other users: what such a match depends on does not
         # lie downstream of the anchor alone.
         self.sideways = frozenset(a for rule in rules if rule.sideways for a in rule.anchors)
@@ -95,7 +98,7 @@ class _Run:
         self.applier = Applier(self.facts)
         self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
-        self.dispatch = Dispatch([(phase.work, phase.anchors) for phase in self.phases])
+        self.dispatch = Dispatch([(phase.work, phase.reach) for phase in self.phases])
         self.seconds = {"match": 0.0, "fold": 0.0}
         self.stop: Reason | None = None
         self.swept = False
@@ -138,6 +141,7 @@ class _Run:
             if self.applications > before:
                 self._tidy()
             self._fold()
+            self.dispatch.settle()
             if not any(phase.work for phase in self.phases) and not self._sweep():
                 break
             if self.rounds >= self.limits.rounds:
@@ -190,7 +194,12 @@ class _Run:
         start = time.perf_counter()
         folding = self.seconds["fold"]
         match, facts, work = self.matcher.match, self.facts, phase.work
-        while self.stop is None and (node := work.pop()) is not None:
+        while self.stop is None:
+            node = work.pop()
+            if node is None:
+                if self.dispatch.settle():
+                    continue
+                break
             found = match(phase.name, node, facts)
             while found is not None and not self._attempt(phase, node, found):
                 found = match(phase.name, node, facts, found.rule)

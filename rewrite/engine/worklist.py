@@ -1,13 +1,17 @@
 """Which nodes to look at next.
 
-In: nodes that changed. Out: the next node, each once per change, in an order that depends only on
-the graph: seeds in topological order, and before the rest what a rewrite touched.
+In: nodes and values that changed. Out: the next node, each once per change, in an order that
+depends only on the graph: seeds in topological order, and before the rest what a rewrite made.
+
+Changes are numbered. What may depend on a changed value is found when a list has run empty, in one
+walk for all changes, and only what was last looked at before the change is looked at again: in the
+first pass over a graph, nodes behind a change come after it anyway.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import onnx_ir as ir
@@ -18,18 +22,14 @@ _MOST_USES = 64
 class Worklist:
     """A queue with membership: first in, first out for seeds, last in, first out for changes."""
 
-    __slots__ = ("_fresh", "_members", "_queue", "_radius", "radius")
+    __slots__ = ("_fresh", "_members", "_queue", "_seen", "change")
 
-    def __init__(self, radius: int = 0) -> None:
-        """`radius`: how far from a change its nodes may depend on it.
-
-        Before the first node is taken every seed is still to come: only new nodes are news.
-        """
-        self.radius = 0
-        self._radius = radius
+    def __init__(self) -> None:
+        self.change = 0  # the number of the last change
         self._queue: deque[ir.Node] = deque()
         self._members: set[ir.Node] = set()  # asked for membership only, never iterated
         self._fresh: list[ir.Node] = []
+        self._seen: dict[ir.Node, int] = {}  # the last change before a node was looked at
 
     def seed(self, nodes: Iterable[ir.Node]) -> None:
         members, append = self._members, self._queue.append
@@ -44,6 +44,11 @@ class Worklist:
             self._members.add(node)
             self._fresh.append(node)
 
+    def note_older(self, node: ir.Node, change: int) -> None:
+        """The same for a node that was last looked at before this change."""
+        if self._seen.get(node, change) < change:
+            self.note(node)
+
     def take_noted(self) -> None:
         """The first noted comes out first."""
         if self._fresh:
@@ -52,12 +57,12 @@ class Worklist:
 
     def pop(self) -> ir.Node | None:
         """The next node that is still in a graph."""
-        self.radius = self._radius
         queue, members = self._queue, self._members
         while queue:
             node = queue.popleft()
             members.discard(node)
             if node.graph is not None:
+                self._seen[node] = self.change
                 return node
         return None
 
@@ -68,56 +73,74 @@ class Worklist:
 class Dispatch:
     """Worklists of several phases, each of which takes nodes of some operators only."""
 
-    def __init__(self, takers: Iterable[tuple[Worklist, Iterable[str]]]) -> None:
-        """Worklists with the names of the operators they take (of whatever domain)."""
-        by_name: dict[str, list[Worklist]] = {}
-        for work, names in takers:
-            for name in names:
-                by_name.setdefault(name, []).append(work)
-        self._by_name = {name: tuple(works) for name, works in by_name.items()}
-        works = {id(w): w for group in self._by_name.values() for w in group}
-        self._works = tuple(works.values())
+    def __init__(self, takers: Sequence[tuple[Worklist, Mapping[str, int]]]) -> None:
+        """Worklists with the names of the operators they take (of whatever domain), and how far
+        from a node of that name a change may matter to it."""
+        by_name: dict[str, list[tuple[Worklist, int]]] = {}
+        for work, reach in takers:
+            for name, radius in reach.items():
+                by_name.setdefault(name, []).append((work, radius))
+        self._by_name = {name: tuple(entries) for name, entries in by_name.items()}
+        self._works = tuple(work for work, _ in takers)
+        self._radius = max((r for _, reach in takers for r in reach.values()), default=0)
+        self._change = 0
+        self._pending: dict[ir.Value, int] = {}  # changed values and the number of the change
 
     def seed(self, nodes: Iterable[ir.Node]) -> None:
         by_name = self._by_name
         for node in nodes:
-            for work in by_name.get(node.op_type, ()):
+            for work, _ in by_name.get(node.op_type, ()):
                 work.seed((node,))
 
-    def changed(self, new: Iterable[ir.Node], values: Sequence[ir.Value]) -> None:
-        """Put changed nodes, and what may depend on changed values, on the lists they concern."""
+    def changed(self, new: Iterable[ir.Node], values: Iterable[ir.Value]) -> None:
+        """Put new nodes before all others; what depends on changed values waits for `settle`."""
         by_name = self._by_name
-        radius = max((work.radius for work in self._works), default=0)
-        for distance, nodes in enumerate(_levels(new, values, radius)):
-            for node in nodes:
-                for work in by_name.get(node.op_type, ()):
-                    if distance <= work.radius:
-                        work.note(node)
+        for node in new:
+            for work, _ in by_name.get(node.op_type, ()):
+                work.note(node)
+        self._change += 1
         for work in self._works:
             work.take_noted()
+            work.change = self._change
+        for value in values:
+            self._pending[value] = self._change
+
+    def settle(self) -> bool:
+        """Put what may depend on values changed since the last time on the lists it concerns.
+
+        False where nothing was changed.
+        """
+        if not self._pending:
+            return False
+        by_name = self._by_name
+        for distance, nodes in enumerate(_levels(self._pending, self._radius), 1):
+            for node, change in nodes.items():
+                for work, reach in by_name.get(node.op_type, ()):
+                    if distance <= reach:
+                        work.note_older(node, change)
+        for work in self._works:
+            work.take_noted()
+        self._pending.clear()
+        return True
 
 
-def _levels(
-    new: Iterable[ir.Node], values: Sequence[ir.Value], depth: int
-) -> list[Iterable[ir.Node]]:
-    """`new`, then the users of `values`, then their users, and so on up to `depth` steps.
+def _levels(values: Mapping[ir.Value, int], depth: int) -> list[dict[ir.Node, int]]:
+    """The users of `values`, then their users, up to `depth` steps, with the latest change each.
 
     A match anchored at one of these may see what changed, no other can. Values with very many
     uses are followed only `_MOST_USES` wide.
     """
-    first = dict.fromkeys(new)
-    found = set(first)  # asked for membership only
-    levels: list[Iterable[ir.Node]] = [first]
+    found: dict[ir.Node, int] = {}
+    levels: list[dict[ir.Node, int]] = []
     for _ in range(depth):
-        nodes: list[ir.Node] = []
-        for value in values:
+        nodes: dict[ir.Node, int] = {}
+        for value, change in values.items():
             uses = value._uses  # uses() copies all of them
             for node, _index in uses if len(uses) <= _MOST_USES else islice(uses, _MOST_USES):
-                if node not in found:
-                    found.add(node)
-                    nodes.append(node)
+                if found.get(node, 0) < change:
+                    found[node] = nodes[node] = change
         if not nodes:
             break
         levels.append(nodes)
-        values = [output for node in nodes for output in node.outputs]
+        values = {output: change for node, change in nodes.items() for output in node.outputs}
     return levels
