@@ -93,6 +93,8 @@ VALUES = [
     ("ints(i)", (2, 0, 1)), ("numbers(f)", (1.0, 2.0, 4.0)), ("number(s64([4]))", 4),
     ("sort([3, 1, 2])", (1, 2, 3)),
     ("reverse([1, 2, 3])", (3, 2, 1)), ("is_permutation([2, 0, 1])", True),
+    ("recode([1, 2, 1], [5, 6, 7], 9, [2, 1, 3])", (6, 5, 9)),
+    ('recode(["a", "b"], ["p", "q"], "r", ["b", "c"])', ("q", "r")),
     ("is_permutation([0, 2])", False),
     ("is_identity_permutation([0, 1])", True), ("inverse([2, 0, 1])", (1, 2, 0)),
     ("compose([2, 0, 1], inverse([2, 0, 1]))", (0, 1, 2)), ("pick([7, 8, 9], [-1, 0])", (9, 7)),

@@ -57,6 +57,17 @@ def reverse(list_: Items) -> Items:
 
 
 @builtin
+def recode(keys: Items, values: Items, default: object, list_: Items) -> Items:
+    """For each item of the list the value at its key (the first of equal keys), or the default."""
+    if len(keys) != len(values):
+        raise Unknown("there are not as many values as keys")
+    table: dict[object, object] = {}
+    for key, value in zip(keys, values, strict=True):
+        table.setdefault((type(key), key), value)
+    return tuple(table.get((type(item), item), default) for item in list_)
+
+
+@builtin
 def is_permutation(perm: Ints) -> bool:
     """Whether the list holds 0 to n - 1, each once."""
     return sorted(perm) == list(range(len(perm)))
