@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## rewrite two real models for Hexagon, report, compare with onnxruntime
+demo: $(READY) ## rewrite real models for Hexagon, report, compare with onnxruntime
 	$(BIN)/python demo/demo.py
 
 test: $(READY) ## run the tests
