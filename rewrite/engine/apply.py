@@ -16,6 +16,7 @@ import onnx_ir as ir
 from rewrite.engine.emit import Builder, Statement, compile_emit
 from rewrite.engine.obligation import unmet
 from rewrite.engine.refused import RefusedError
+from rewrite.engine.sizes import merged
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.match.rule import CompiledRule, Match
@@ -53,6 +54,7 @@ class Applier:
             reason = unmet(self.facts, match.nodes, pairs, builder.nodes)
             if reason is not None:
                 raise RefusedError(reason)
+            self._share_types(pairs)
             approve(builder.nodes)
             done = edit.replace(self.facts, graph, pairs, builder.nodes, match.nodes)
             if isinstance(done, edit.Refused):
@@ -65,6 +67,13 @@ class Applier:
             raise
         removed = done.finish()
         return Done(done.new_nodes, removed, tuple(new for _, new in pairs), builder.nbytes)
+
+    def _share_types(self, pairs: Sequence[tuple[ir.Value, ir.Value]]) -> None:
+        """What was known about a root is true of what replaces it: their types are equal."""
+        for old, new in pairs:
+            before, after = self.facts.type(old), self.facts.type(new)
+            if before != after:
+                self.facts.set_type(new, merged(before, after))
 
     def _statements(self, rule: CompiledRule) -> tuple[Statement, ...]:
         found = self._compiled.get(rule)

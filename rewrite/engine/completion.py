@@ -1,4 +1,4 @@
-"""Types that ONNX's own inference does not find, from the operator declarations.
+"""Types that ONNX's own inference leaves vague, from the operator declarations.
 
 In: a value whose type is asked for. Out: types of it and of what it is computed from, in `Facts`.
 `Facts`. Asked for only where something is missing, so that a model with complete types pays
@@ -11,8 +11,10 @@ import onnx_ir as ir
 
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
+from rewrite.engine.sizes import merged
 from rewrite.graph.facts import Facts
-from rewrite.schema import UNKNOWN, Type
+from rewrite.graph.types import is_vague
+from rewrite.schema import UNKNOWN
 
 
 class Completer:
@@ -28,6 +30,22 @@ class Completer:
         try:
             for node in self._gather(value):
                 self._complete(node)
+        finally:
+            facts.complete = self
+
+    def refine(self) -> list[ir.Value]:
+        """Infer vague types once more, after a rewriting; the values of which more is known now."""
+        if not self._tried:
+            return []  # nothing was vague
+        facts = self.facts
+        facts.complete = None
+        try:
+            found: list[ir.Value] = []
+            for graph in facts.graphs():
+                for node in graph:
+                    if any(is_vague(facts.type(output)) for output in node.outputs):
+                        found += self._complete(node)
+            return found
         finally:
             facts.complete = self
 
@@ -49,23 +67,22 @@ class Completer:
 
     def _open(self, value: ir.Value) -> tuple[ir.Node, ...]:
         node = value.producer()
-        if node is None or node in self._tried or _is_complete(self.facts.type(value)):
+        if node is None or node in self._tried or not is_vague(self.facts.type(value)):
             return ()
         return (node,)
 
-    def _complete(self, node: ir.Node) -> None:
+    def _complete(self, node: ir.Node) -> list[ir.Value]:
+        """Set what is known better now; the values that it concerns."""
         facts = self.facts
+        improved: list[ir.Value] = []
         try:
             types = node_types(facts, node, facts.operands(node))
         except RefusedError:
             types = (UNKNOWN,) * len(node.outputs)
         for output, found in zip(node.outputs, types, strict=True):
             known = facts.type(output)
-            dtype = found.dtype if known.dtype is None else known.dtype
-            shape = found.shape if known.shape is None else known.shape
-            if (dtype, shape) != (known.dtype, known.shape):
-                facts.set_type(output, Type(dtype, shape))
-
-
-def _is_complete(type_: Type) -> bool:
-    return type_.dtype is not None and type_.shape is not None
+            better = merged(known, found)
+            if better != known:
+                facts.set_type(output, better)
+                improved.append(output)
+        return improved

@@ -89,7 +89,7 @@ class _Run:
     ) -> None:
         self.model = loaded.model
         self.facts = loaded.facts
-        self.facts.complete = Completer(self.facts)
+        self.completer = self.facts.complete = Completer(self.facts)
         self.matcher = matcher
         self.limits = limits
         self.options = options
@@ -102,6 +102,7 @@ class _Run:
         self.seconds = {"match": 0.0, "fold": 0.0}
         self.stop: Reason | None = None
         self.swept = False
+        self.refined = 0  # applications and folds when types were last looked at
         self.applications = self.visits = self.rounds = 0
         self.nodes = sum(len(graph) for graph in self.facts.graphs())
         self.watch = LoopWatch(self.nodes + 64)
@@ -142,7 +143,7 @@ class _Run:
                 self._tidy()
             self._fold()
             self.dispatch.settle()
-            if not any(phase.work for phase in self.phases) and not self._sweep():
+            if not any(phase.work for phase in self.phases) and not self._more():
                 break
             if self.rounds >= self.limits.rounds:
                 self.stop = self.stop or "limit_applications"
@@ -155,6 +156,19 @@ class _Run:
         for graph in self.facts.graphs():
             self.dispatch.seed(graph)
             self.folder.seed(graph)
+
+    def _more(self) -> bool:
+        """At a fixpoint: whether better types or a sideways look give more to look at."""
+        done = self.applications + len(self.log.folded)
+        if done > self.refined:
+            self.refined = done
+            better = self.completer.refine()
+            self.dispatch.changed((), better)
+            self.folder.changed([use.node for v in better for use in v.uses()], ())
+            self._fold()
+            if self.dispatch.settle() and any(phase.work for phase in self.phases):
+                return True
+        return self._sweep()
 
     def _sweep(self) -> bool:
         """Once more all anchors of rules that look sideways; False where that was done already."""

@@ -111,7 +111,7 @@ def _by_reference(facts: Facts, node: ir.Node) -> tuple[Array, ...] | None:
     for index, value in enumerate(node.inputs):
         if value is not None:
             array = facts.array(value)
-            if array is None:
+            if array is None or array.dtype.kind in "OSU":  # strings: as bytes here, not there
                 return None
             feeds[f"i{index}"] = array
     if sum(array.nbytes for array in feeds.values()) > _MOST_REFERENCE:

@@ -101,8 +101,9 @@ def _by_onnx(facts: Facts, node: ir.Node, types: Sequence[Type | None]) -> tuple
             return nothing
         known[f"i{index}"] = _to_proto(type_)
         tensor = facts.constant(value)
-        if tensor is not None and tensor.size <= _MOST_CONSTANT:
-            data[f"i{index}"] = numpy_helper.from_array(np.asarray(facts.array(value)))
+        array = None if tensor is None or tensor.size > _MOST_CONSTANT else facts.array(value)
+        if array is not None and array.dtype.kind in "iuf":
+            data[f"i{index}"] = numpy_helper.from_array(np.asarray(array))
     try:
         found = onnx.shape_inference.infer_node_outputs(
             schema,

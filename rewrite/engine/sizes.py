@@ -12,8 +12,9 @@ from collections.abc import Callable, Hashable, Sequence
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
+from rewrite.graph.types import is_made_up
 from rewrite.ops import registry
-from rewrite.schema import Shape, Type
+from rewrite.schema import Dim, Shape, Type
 
 # Kinds of operators whose output sizes depend on the sizes of operands, on integer constants and
 # on attributes, and on no other data.
@@ -96,3 +97,29 @@ def one_size_follows(a: Shape | None, b: Shape | None) -> bool:
     if len(differ) != 1:
         return not differ
     return all(isinstance(x, int) and x > 0 for i, x in enumerate(a) if i != differ[0])
+
+
+def merged(a: Type, b: Type) -> Type:
+    """What two types of one value say together: a size before a name, a name of the model first."""
+    dtype = b.dtype if a.dtype is None else a.dtype
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return Type(dtype, b.shape if a.shape is None else a.shape)
+    return Type(dtype, tuple(_better(x, y) for x, y in zip(a.shape, b.shape, strict=True)))
+
+
+def _better(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) or isinstance(b, int):
+        return a if isinstance(a, int) else b
+    return a if _rank(a) >= _rank(b) else b
+
+
+def _rank(name: str) -> int:
+    """How much a name says: given by the model or computed; made up by ONNX, by the model's lack
+    of one, by this tool for something it cannot follow."""
+    if name.startswith("?~"):
+        return 0
+    if name.startswith("unk__"):
+        return 1
+    if is_made_up(name):
+        return 2
+    return 3 if name.startswith("?=") else 4
