@@ -83,8 +83,8 @@ class Facts:
         found = self._types.get(value)
         if found is None:
             found = self._types[value] = self._find_type(value)
-            incomplete = found.dtype is None or found.shape is None
-            if incomplete and self.complete is not None and value.producer() is not None:
+            vague = self.complete is not None and types.is_vague(found)
+            if vague and self.complete is not None and value.producer() is not None:
                 self.complete(value)
                 found = self._types[value]
         return found

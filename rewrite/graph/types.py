@@ -107,3 +107,15 @@ def _dim_of_proto(dim: onnx.TensorShapeProto.Dimension) -> Dim | None:
         return dim.dim_value if dim.dim_value >= 0 else None
     name = dim.dim_param
     return name if isinstance(name, str) and not says_nothing(name) else None
+
+
+def is_vague(type_: Type) -> bool:
+    """Whether something is missing, or a size has a name only because it must have one."""
+    if type_.dtype is None or type_.shape is None:
+        return True
+    return any(isinstance(dim, str) and is_made_up(dim) for dim in type_.shape)
+
+
+def is_made_up(name: str) -> bool:
+    """A name that neither the model nor arithmetic on its names gave."""
+    return name.startswith(("?", "unk__")) and not name.startswith("?=")
