@@ -5,7 +5,7 @@
 PP-OCR detection, recognition and classification, silero-vad, magika and the light ResNet-50 of the
 ONNX project: no BatchNormalization, no Identity, no node whose operands are all constant (and no
 Constant node) in any graph, subgraph or group; the report names each group, its rule and the nodes
-that went into it. One Identity is no leftover and counted apart as `handing over`: a branch of an If
+that went into it. One Identity is no leftover and counted apart as `handing over`: an If branch
 whose output is a value from outside must have a node of its own (onnxruntime refuses a branch that
 returns an outer value directly). Prints a row per model and target; exit status 1 if anything
 remains.
