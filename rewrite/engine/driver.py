@@ -184,14 +184,17 @@ class _Run:
     def _tidy(self) -> None:
         if self.options.tidy:
             start = time.perf_counter()
-            self.dispatch.changed((), self.tidier.run())
+            touched = self.tidier.run()
+            fallen, producers = self._freed()
+            self.dispatch.changed(producers, (*touched, *fallen))
             self.seconds["fold"] += time.perf_counter() - start
 
     def _fold(self) -> None:
         start = time.perf_counter()
         for new, values in self.folder.run():
             self.folder.changed(new, values)
-            self.dispatch.changed(new, values)
+            fallen, producers = self._freed()
+            self.dispatch.changed((*new, *producers), (*values, *fallen))
             if time.perf_counter() > self.deadline:
                 self.stop = "limit_time"
                 break
@@ -239,7 +242,6 @@ class _Run:
         inside = found.nodes
         operators = tuple(n.op_type for n in inside)
         roots = tuple(str(root.name) for root in found.roots)
-        before = _use_counts(inside)
 
         def approve(new: Sequence[ir.Node]) -> None:
             cycle = self.watch.check(rule.name, inside, anchor, new)
@@ -259,10 +261,10 @@ class _Run:
                 rule.name, phase.name, bound, name, roots, operators, added, tuple(found.branches)
             )
         )
-        self._after(done, inside, before)
+        self._after(done, inside)
         return True
 
-    def _after(self, done: Done, inside: Sequence[ir.Node], before: dict[ir.Value, int]) -> None:
+    def _after(self, done: Done, inside: Sequence[ir.Node]) -> None:
         self.watch.inherit(inside, done.added)
         self.applications += 1
         self.swept = False
@@ -276,20 +278,24 @@ class _Run:
             self.made = 0
             if self._weights() > self.weights + self.most_bytes:
                 self.stop = "limit_growth"
-        fallen = [v for v, count in before.items() if _FEW_USES >= len(v._uses) < count]
-        values = [*done.roots, *fallen]
-        producers = [p for v in fallen if (p := v.producer()) is not None]
-        self.dispatch.changed((*done.added, *producers), values)
+        fallen, producers = self._freed()
+        self.dispatch.changed((*done.added, *producers), (*done.roots, *fallen))
         self.folder.changed(done.added, done.roots)
         if self.folder.work:
             self._fold()
 
+    def _freed(self) -> tuple[list[ir.Value], list[ir.Node]]:
+        """Values that lost uses since the last time and have few left, and what computes them.
 
-def _use_counts(nodes: Sequence[ir.Node]) -> dict[ir.Value, int]:
-    """The computed operands of matched nodes and how often each is used."""
-    return {
-        value: len(value._uses)  # uses() copies all of them
-        for node in nodes
-        for value in node.inputs
-        if value is not None and value.producer() is not None
-    }
+        A pattern may want a value to have no other use.
+        """
+        values: list[ir.Value] = []
+        producers: list[ir.Node] = []
+        for value in self.facts.freed:
+            producer = value.producer()
+            if producer is None or producer.graph is None or len(value._uses) > _FEW_USES:
+                continue  # uses() would copy all of them
+            values.append(value)
+            producers.append(producer)
+        self.facts.freed.clear()
+        return values, producers

@@ -43,6 +43,7 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
             producer = value.producer()
             if producer is not None:
                 pending.append(producer)
+                facts.freed[value] = None
             else:
                 drop_initializer(facts, value)
     _take_out((*removed, *inside))

@@ -46,6 +46,7 @@ class Facts:
         self.model = model
         self.names = Names(model, kept | pinned)
         self.order = Order()
+        self.freed: dict[ir.Value, None] = {}  # computed values that lost uses to removed nodes
         self.notes: list[str] = []  # what changed in the model besides what rules did
         self.declared = declared if declared is not None else Declared()
         self.pinned = pinned  # initializers that training changes: kept, and not constant
