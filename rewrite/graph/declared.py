@@ -29,6 +29,8 @@ class Declared:
     def move(self, old: ir.Value, new: ir.Value) -> Saved:
         """`new` takes the place of `old`: what was declared about `old` is about `new` now."""
         tables: list[dict[ir.Value, Any]] = [self.infos, self.annotations, self.listings]
+        if not any(old in table or new in table for table in tables):
+            return []
         saved = [(value, [table.get(value) for table in tables]) for value in (old, new)]
         for table in tables:
             table.pop(new, None)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from rewrite.graph import order
-from rewrite.graph.dead import drop_initializer, sweep
+from rewrite.graph.dead import drop_initializer, is_used, sweep
 from rewrite.graph.declared import Saved
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
@@ -81,19 +81,22 @@ def replace(
     `matched` are further nodes that `finish` removes if nothing needs them.
     """
     roots = [(old, new) for old, new in roots if old is not new]
-    reason = _why_not(facts, graph, roots, new_nodes)
+    used = _used(new_nodes, roots)
+    reason = _why_not(facts, graph, roots, new_nodes, used)
     if reason is not None:
         return Refused(reason)
-    extra = _identities(facts, graph, roots, new_nodes)
-    roots = [(old, extra[old].outputs[0] if old in extra else new) for old, new in roots]
-    nodes = [*new_nodes, *extra.values()]
-    place = order.plan(facts.order, graph, facts.parent_node, roots, nodes)
+    nodes = list(new_nodes)
+    if any(old.is_graph_output() for old, _ in roots):
+        extra = _identities(facts, graph, roots, new_nodes)
+        roots = [(old, extra[old].outputs[0] if old in extra else new) for old, new in roots]
+        nodes += extra.values()
+    place = order.plan(facts.order, graph, facts.parent_node, roots, nodes, _makers(graph, used))
     if place is None:
-        discard(extra.values())
+        discard(nodes[len(new_nodes) :])
         return Refused("the new nodes would need their own results: a cycle")
     anchors = [node for old, _ in roots if (node := old.producer()) is not None]
     done = Replacement(facts, graph, (), tuple(dict.fromkeys((*anchors, *matched))))
-    done.new_nodes = (*_place_constants(facts, graph, roots, nodes, done), *nodes)
+    done.new_nodes = (*_place_constants(facts, graph, used, done), *nodes)
     _import_domains(facts, graph, nodes, done)
     _insert(facts, graph, place, done.new_nodes)
     renamed: set[ir.Value] = set()
@@ -102,8 +105,25 @@ def replace(
     return done
 
 
+def _used(nodes: Sequence[ir.Node], roots: Sequence[Root]) -> list[ir.Value]:
+    """Every value that the new nodes read, and the new values of the roots."""
+    used = [value for node in nodes for value in order.reads(node)]
+    used += [new for _, new in roots]
+    return used
+
+
+def _makers(graph: ir.Graph, values: Sequence[ir.Value]) -> list[ir.Node]:
+    """The nodes of the graph that compute the values."""
+    producers = [value.producer() for value in values]
+    return [node for node in producers if node is not None and node.graph is graph]
+
+
 def _why_not(
-    facts: Facts, graph: ir.Graph, roots: Sequence[Root], new_nodes: Sequence[ir.Node]
+    facts: Facts,
+    graph: ir.Graph,
+    roots: Sequence[Root],
+    new_nodes: Sequence[ir.Node],
+    used: Sequence[ir.Value],
 ) -> str | None:
     for old, new in roots:
         producer = old.producer()
@@ -114,9 +134,12 @@ def _why_not(
             return f"graph output '{old.name}' can have this value only through an Identity"
     if len({id(old) for old, _ in roots}) != len(roots):
         return "the same value is replaced twice"
-    inner = _graphs_inside(new_nodes)
-    for value in (*(v for n in new_nodes for v in order.reads(n)), *(new for _, new in roots)):
-        if value.graph is not graph and value.graph not in inner:
+    inner: frozenset[ir.Graph] | None = None
+    for value in used:
+        if value.graph is graph:
+            continue
+        inner = _graphs_inside(new_nodes) if inner is None else inner
+        if value.graph not in inner:
             reason = _why_not_visible(facts, graph, value, new_nodes)
             if reason is not None:
                 return reason
@@ -188,15 +211,10 @@ def _identities(
 
 
 def _place_constants(
-    facts: Facts,
-    graph: ir.Graph,
-    roots: Sequence[Root],
-    nodes: Sequence[ir.Node],
-    done: Replacement,
+    facts: Facts, graph: ir.Graph, used: Sequence[ir.Value], done: Replacement
 ) -> list[ir.Node]:
     """Give each new constant a place in the graph; returns the Constant nodes made."""
-    used = [value for node in nodes for value in order.reads(node)] + [new for _, new in roots]
-    constants = [value for value in dict.fromkeys(used) if is_pending(value)]
+    constants = list(dict.fromkeys([value for value in used if is_pending(value)]))
     if not constants:
         return []
     if facts.in_function(graph):
@@ -219,11 +237,14 @@ def constant_node(value: ir.Value) -> ir.Node:
 def _import_domains(
     facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], done: Replacement
 ) -> None:
+    if not nodes:
+        return
     # onnxruntime inlines functions into the main graph, which must know the domains of their nodes.
     for root in dict.fromkeys((facts.root(graph), facts.model.graph)):
+        imports = root.opset_imports
         for node in nodes:
-            if node.domain not in root.opset_imports:
-                root.opset_imports[node.domain] = node.version or 1
+            if node.domain not in imports:
+                imports[node.domain] = node.version or 1
                 done._imports.append((root, node.domain))
 
 
@@ -274,7 +295,7 @@ def _hand_over(
 
 def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -> None:
     name, other = old.name or "", new.name or ""
-    if old.uses():  # it stays, and what was inferred is known by name
+    if is_used(old):  # it stays, and what was inferred is known by name
         facts.set_type(old, facts.type(old))
     done._names += [(old, name), (new, other)]
     rename(old, "")

@@ -120,8 +120,10 @@ class Facts:
 
     def forget(self, value: ir.Value) -> None:
         """Drop everything cached about a value."""
-        for cache in (self._types, self._constants, self._arrays, self._scalars):
-            cache.pop(value, None)
+        self._types.pop(value, None)
+        self._constants.pop(value, None)
+        self._arrays.pop(value, None)
+        self._scalars.pop(value, None)
 
     # --- constants -----------------------------------------------------------------------------
 

@@ -66,5 +66,7 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
 
 def holds_graph(node: ir.Node) -> bool:
     """Whether a node has graphs inside."""
-    attributes = node.attributes.data
-    return bool(attributes) and any(a.type in (_GRAPH, _GRAPHS) for a in attributes.values())
+    for attribute in node.attributes.data.values():  # noqa: SIM110 - twice as fast as any()
+        if attribute.type in (_GRAPH, _GRAPHS):
+            return True
+    return False

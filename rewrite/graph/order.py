@@ -31,9 +31,8 @@ class Order:
     def label(self, graph: ir.Graph, node: ir.Node) -> Label:
         """The position of a node among the nodes of its graph."""
         labels = self._labels.get(graph)
-        if labels is None or node not in labels:
-            labels = self._number(graph)
-        return labels[node]
+        label = None if labels is None else labels.get(node)
+        return self._number(graph)[node] if label is None else label
 
     def _number(self, graph: ir.Graph) -> dict[ir.Node, Label]:
         labels: dict[ir.Node, Label] = {node: (i,) for i, node in enumerate(graph)}
@@ -96,21 +95,24 @@ def plan(
     parent_of: ParentOf,
     roots: Sequence[tuple[ir.Value, ir.Value]],
     nodes: Sequence[ir.Node],
+    needed: Sequence[ir.Node],
 ) -> Place | None:
     """The place for `nodes` when each old value of `roots` gives way to its new value.
 
     None where that would make a cycle. New nodes go behind the last old one, or behind the last
-    value they need; whatever needs a replaced value and comes before is moved behind them.
+    node of the graph that they need (`needed`; without new nodes, that the new values come from);
+    whatever needs a replaced value and comes before is moved behind them.
     """
-    needed: list[ir.Node] = []
-    for value in (*(v for node in nodes for v in reads(node)), *(new for _, new in roots)):
-        producer = value.producer()
-        if producer is not None and producer.graph is graph and producer not in nodes:
-            needed.append(producer)
+    last, label = _latest(order, graph, needed)
     old = [producer for value, _ in roots if (producer := value.producer()) is not None]
-    last, label = _latest(order, graph, needed + old if nodes else needed)
-    if last is None or (len(old) == 1 and last is old[0]):
-        return Place(last)
+    if all(order.label(graph, node) >= label for node in old):
+        # Users of replaced values come behind those: none comes before what is needed.
+        if not nodes:
+            return Place(last)
+        if len(old) == 1:
+            return Place(old[0])
+    if nodes:
+        last, label = _latest(order, graph, (*needed, *old))
     behind = _downstream(order, graph, parent_of, roots, frozenset(nodes), label)
     if any(node in behind for node in needed):
         return None
@@ -121,12 +123,12 @@ def plan(
 def _latest(
     order: Order, graph: ir.Graph, nodes: Sequence[ir.Node]
 ) -> tuple[ir.Node | None, Label]:
-    """The last of some nodes of a graph."""
+    """The last of some nodes of a graph; None, with a label before all others, of no nodes."""
     found: ir.Node | None = None
     latest: Label = ()
     for node in nodes:
         label = order.label(graph, node)
-        if found is None or label > latest:
+        if label > latest:
             found, latest = node, label
     return found, latest
 
