@@ -1,7 +1,7 @@
 """The words that every layer shares: element types, tensor types, operator declarations.
 
-In: nothing. Out: `DTYPES`, `Type`, `OpSchema`. No ONNX here: `rewrite/ops` fills these from
-the ONNX schema registry, `rewrite/graph` converts them to and from the model's own objects.
+In: nothing. Out: `DTYPES`, `DOMAINS`, `Type`, `OpSchema`. No ONNX here: `rewrite/ops` fills these
+from the ONNX schema registry, `rewrite/graph` converts them to and from the model's own objects.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ DTYPES: Mapping[str, int] = {
     "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19, "f8e5m2fnuz": 20, "u4": 21, "s4": 22,
     "f4e2m1": 23, "f8e8m0": 24, "u2": 25, "s2": 26, "f6e2m3": 27, "f6e3m2": 28,
 }  # fmt: skip
+DTYPE_OF: Mapping[int, str] = {number: name for name, number in DTYPES.items()}
 
 # Names in rule text that stand for several element types.
 DTYPE_CLASSES: Mapping[str, frozenset[str]] = {
@@ -26,6 +27,21 @@ DTYPE_CLASSES: Mapping[str, frozenset[str]] = {
     "int": frozenset(n for n in DTYPES if n[0] in "su" and n != "string"),
     "num": frozenset(n for n in DTYPES if n not in ("string", "bool")),
 }
+
+# Attributes whose integer is an element type.
+DTYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
+
+# Prefix of an operator name in rule text and target files -> domain.
+DOMAINS: Mapping[str, str] = {
+    "": "",
+    "ms": "com.microsoft",
+    "rw": "rewrite",
+    "ml": "ai.onnx.ml",
+}
+# Domains whose operators ONNX or ONNX Runtime describe: none of them has side effects.
+DESCRIBED_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+
+OLDEST_OPSET = 7  # of ai.onnx
 
 # A dimension: a size, or the name of a size. Two equal names are the same size.
 # A name that starts with "?" was made by the tool for a size that the model does not name.

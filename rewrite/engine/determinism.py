@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-_DESCRIBED = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+from rewrite.schema import DESCRIBED_DOMAINS
+
 _RANDOM = frozenset(
     {
         "RandomNormal",
@@ -33,4 +34,4 @@ def is_random(node: ir.Node) -> bool:
 
 def is_deterministic(node: ir.Node) -> bool:
     """Whether two such nodes with the same inputs may be one; local functions count as unknown."""
-    return node.domain in _DESCRIBED and not is_random(node)
+    return node.domain in DESCRIBED_DOMAINS and not is_random(node)

@@ -25,11 +25,10 @@ from rewrite.graph.facts import Facts
 from rewrite.lang import ast
 from rewrite.match.expr import compile_expr
 from rewrite.match.operators import binary, negative
-from rewrite.match.targets import DOMAINS
 from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value, weak
 from rewrite.ops import schemas
 from rewrite.ops.dtypes import from_type_string
-from rewrite.schema import OperandSchema, OpSchema
+from rewrite.schema import DOMAINS, OperandSchema, OpSchema
 
 _INFIX: Mapping[str, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 

@@ -32,13 +32,12 @@ from rewrite.graph.facts import Facts
 from rewrite.graph.names import subgraphs
 from rewrite.graph.tensors import MappedTensor
 from rewrite.ops.dtypes import to_numpy
-from rewrite.schema import Type
+from rewrite.schema import DESCRIBED_DOMAINS, Type
 
 FOLD = "constant folding"
 PHASE = "clean"
 
 _LEFT = frozenset({"Constant", "DequantizeLinear", "Loop", "Scan", "SequenceMap"})
-_DESCRIBED = frozenset({"", "ai.onnx.ml", "com.microsoft"})
 # Results whose size depends on more than the sizes of the operands.
 _GENERATORS = frozenset(
     {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Pad", "Resize", "Upsample", "EyeLike"}
@@ -138,7 +137,7 @@ class Folder:
             if self.facts.constant(value) is None:
                 return False
             known = True
-        if not known or node.op_type in _LEFT or node.domain not in _DESCRIBED:
+        if not known or node.op_type in _LEFT or node.domain not in DESCRIBED_DOMAINS:
             return False
         return not is_random(node) and next(subgraphs(node), None) is None
 

@@ -20,11 +20,10 @@ from rewrite.engine.shapes import ShapeValues
 from rewrite.graph.facts import Facts, ReferenceAttribute
 from rewrite.ops.call import InferenceError, Symbols
 from rewrite.ops.infer import infer
-from rewrite.schema import DTYPES, UNKNOWN, Dim, Type
+from rewrite.schema import DTYPE_OF, DTYPES, UNKNOWN, Dim, Type
 
 TypeOf = Callable[[ir.Value], Type]
 
-_DTYPE_OF = {number: name for name, number in DTYPES.items()}
 _MOST_CONSTANT = 1 << 16  # elements of a constant operand that onnx's inference is shown
 
 
@@ -145,7 +144,7 @@ def _from_proto(proto: TypeProto | None) -> Type:
     if proto is None or not proto.HasField("tensor_type"):
         return UNKNOWN
     tensor = proto.tensor_type
-    dtype = _DTYPE_OF.get(tensor.elem_type)
+    dtype = DTYPE_OF.get(tensor.elem_type)
     if not tensor.HasField("shape"):
         return Type(dtype, None)
     dims: list[int | str] = []

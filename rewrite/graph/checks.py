@@ -25,6 +25,7 @@ from rewrite.graph.facts import Facts, walk
 from rewrite.graph.read import Problems, Read
 from rewrite.graph.versions import FREE_INITIALIZERS, require_ir
 from rewrite.ops import schemas
+from rewrite.schema import OLDEST_OPSET
 
 OLDEST_IR = 3
 LONG_NAME = "ai.onnx"  # the domain "", which onnx-ir writes short, and the checker wants short
@@ -51,8 +52,8 @@ def check_versions(model: ir.Model, problems: Problems) -> None:
         if version is None:
             if any(node.domain == "" for node in graph):
                 problems.add("RW504", f"{who} imports no opset of ai.onnx")
-        elif not schemas.OLDEST_OPSET <= version <= newest:
-            known = f"this tool knows {schemas.OLDEST_OPSET} to {newest}"
+        elif not OLDEST_OPSET <= version <= newest:
+            known = f"this tool knows {OLDEST_OPSET} to {newest}"
             problems.add("RW504", f"opset {version} of {who} is not supported: {known}")
     problems.raise_if_any()
 

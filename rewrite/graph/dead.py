@@ -13,8 +13,7 @@ import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
-
-PURE_DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft"})
+from rewrite.schema import DESCRIBED_DOMAINS
 
 
 def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
@@ -41,11 +40,12 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
             freed += (value for n in inner for value in _detach(n))
         for value in freed:
             producer = value.producer()
-            if producer is not None:
-                pending.append(producer)
-                facts.freed[value] = None
-            else:
+            if producer is None:
                 drop_initializer(facts, value)
+                continue
+            facts.freed[value] = None
+            if not is_used(value):
+                pending.append(producer)
     _take_out((*removed, *inside))
     return tuple(removed)
 
@@ -74,8 +74,8 @@ def _detach(node: ir.Node) -> list[ir.Value]:
 def _take_out(nodes: Iterable[ir.Node]) -> None:
     by_graph: dict[ir.Graph, list[ir.Node]] = {}
     for node in nodes:
-        if node.graph is not None:
-            by_graph.setdefault(node.graph, []).append(node)
+        if (graph := node.graph) is not None:
+            by_graph.setdefault(graph, []).append(node)
     for graph, members in by_graph.items():
         graph.remove(members)
 
@@ -87,11 +87,14 @@ def is_used(value: ir.Value) -> bool:
 
 def is_unused(node: ir.Node) -> bool:
     """Whether no output of the node is used or is an output of the graph."""
-    return not any(output.is_graph_output() or is_used(output) for output in node.outputs)
+    for output in node.outputs:  # noqa: SIM110 - asked of every node: a generator doubles the cost
+        if output._uses or output.is_graph_output():
+            return False
+    return True
 
 
 def _is_pure(facts: Facts, node: ir.Node) -> bool:
-    if node.domain in PURE_DOMAINS:
+    if node.domain in DESCRIBED_DOMAINS:
         return True
     return node.op_identifier() in facts.model.functions
 

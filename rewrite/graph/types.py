@@ -1,6 +1,6 @@
-"""Element types and shapes: between the model's own objects and `rewrite.schema.Type`.
+"""Element types and shapes: from the model's own objects to `rewrite.schema.Type`.
 
-In: onnx-ir types and shapes. Out: `Type`, and back. A dimension that says nothing (absent,
+In: onnx-ir types and shapes. Out: `Type`. A dimension that says nothing (absent,
 negative, or named as unknown) becomes a name that no other value has.
 """
 
@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable
 import onnx
 import onnx_ir as ir
 
-from rewrite.schema import DTYPES, UNKNOWN, Dim, Shape, Type
-
-DTYPE_OF: dict[int, str] = {number: name for name, number in DTYPES.items()}
+from rewrite.schema import DTYPE_OF, UNKNOWN, Dim, Shape, Type
 
 # Exporters write these names for every dimension they know nothing about, so that two of them are
 # not the same size. "?..." are names made by this tool.
@@ -28,11 +26,6 @@ def says_nothing(name: str) -> bool:
 def dtype_name(dtype: ir.DataType | None) -> str | None:
     """`ir.DataType.FLOAT16` -> `f16`."""
     return None if dtype is None else DTYPE_OF.get(int(dtype))
-
-
-def dtype_of(name: str) -> ir.DataType:
-    """`f16` -> `ir.DataType.FLOAT16`."""
-    return ir.DataType(DTYPES[name])
 
 
 def to_dim(dim: object, fresh: Callable[[], str]) -> Dim:
@@ -61,15 +54,6 @@ def from_ir(value: ir.Value, fresh: Callable[[], str]) -> Type:
 def of_tensor(tensor: ir.TensorProtocol) -> Type:
     """The type of a constant."""
     return Type(dtype_name(tensor.dtype), tuple(int(n) for n in tensor.shape.numpy()))
-
-
-def to_ir(type_: Type) -> tuple[ir.TensorType | None, ir.Shape | None]:
-    """`Type` -> onnx-ir; names made by this tool become unnamed dimensions."""
-    dtype = None if type_.dtype is None else ir.TensorType(dtype_of(type_.dtype))
-    if type_.shape is None:
-        return dtype, None
-    dims = [None if isinstance(d, str) and says_nothing(d) else d for d in type_.shape]
-    return dtype, ir.Shape(dims)
 
 
 class FromProto:

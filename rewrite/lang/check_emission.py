@@ -12,7 +12,6 @@ from rewrite.errors import Label
 from rewrite.lang import ast
 from rewrite.lang.check_expressions import ExpressionChecker
 from rewrite.lang.check_patterns import (
-    DTYPE_ATTRIBUTES,
     known_versions,
     literal_fits,
     literal_words,
@@ -31,7 +30,7 @@ from rewrite.lang.versions import (
     most_outputs,
 )
 from rewrite.lang.vocabulary import Kind
-from rewrite.schema import AttributeKind, OpSchema
+from rewrite.schema import DTYPE_ATTRIBUTES, AttributeKind, OpSchema
 
 # What an emitted attribute of each kind may be computed from.
 TAKES: Mapping[AttributeKind, Kind] = {

@@ -24,14 +24,19 @@ from rewrite.lang.versions import (
 from rewrite.lang.vocabulary import Kind
 from rewrite.lang.walk import nodes
 from rewrite.lang.words import suggestion
-from rewrite.schema import DTYPE_CLASSES, DTYPES, AttributeKind, AttributeSchema, OpSchema
+from rewrite.schema import (
+    DTYPE_ATTRIBUTES,
+    DTYPE_CLASSES,
+    DTYPES,
+    AttributeKind,
+    AttributeSchema,
+    OpSchema,
+)
 
 KINDS: Mapping[AttributeKind, Kind] = {
     "int": "number", "float": "number", "string": "string", "tensor": "tensor",
     "ints": "list", "floats": "list", "strings": "list",
 }  # fmt: skip
-# Attributes that hold a value of TensorProto.DataType; expressions see an element type.
-DTYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype", "stash_type"))
 # How the attribute kinds are called in messages, and the Python types of their literals.
 LITERALS: Mapping[AttributeKind, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from rewrite.lang import limits
-from rewrite.lang.check_patterns import DTYPE_ATTRIBUTES
 from rewrite.lang.operators import PRECEDENCE
 from rewrite.lang.parser import GRAMMAR
 from rewrite.lang.syntax_errors import WORDS
 from rewrite.lang.vocabulary import FunctionSignature, Vocabulary
-from rewrite.schema import DTYPE_CLASSES, DTYPES
+from rewrite.schema import DTYPE_ATTRIBUTES, DTYPE_CLASSES, DTYPES
 
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TERMINAL = re.compile(r"^([A-Z_]+)(?:\.\d+)?: (.*)$")

@@ -15,10 +15,10 @@ import yaml
 from rewrite.errors import Collector, Label, Span
 from rewrite.lang.limits import MANIFEST_CHARACTERS, YAML_NESTING
 from rewrite.lang.text import admissible, normalize
+from rewrite.schema import OLDEST_OPSET
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(?:-[a-z0-9_]+)*")
 RULE_NAME = re.compile(r"[a-z][a-z0-9_]*")
-OLDEST_OPSET = 7
 EXAMPLE_OPSET = 18
 KEYS = {
     "name": "the name of the pack, lower_case",

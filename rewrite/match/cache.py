@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from rewrite.lang.pack import fingerprint, load_packs
@@ -90,11 +91,11 @@ def _key(packs: Sequence[str | Path], search: Sequence[Path], digest: str) -> st
 def _own_files() -> Iterable[str]:
     """The program itself: the files that take part in compiling, by size and time of change."""
     package = Path(__file__).parents[1]
-    for layer in ("lang", "match", "ops"):
-        for path in sorted((package / layer).rglob("*")):
-            if path.suffix in (".py", ".lark", ".json"):
-                status = path.stat()
-                yield f"{path.relative_to(package)} {status.st_size} {status.st_mtime_ns}"
+    layers = (sorted((package / layer).rglob("*")) for layer in ("lang", "match", "ops"))
+    for path in (package / "schema.py", *chain.from_iterable(layers)):
+        if path.suffix in (".py", ".lark", ".json"):
+            status = path.stat()
+            yield f"{path.relative_to(package)} {status.st_size} {status.st_mtime_ns}"
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from rewrite.errors import error
 from rewrite.lang import ast
 from rewrite.match.builtins import registry
 from rewrite.match.operators import binary, compare, member, negative
-from rewrite.match.targets import DOMAINS, FIELDS, METHODS
+from rewrite.match.targets import FIELDS, METHODS
 from rewrite.match.values import ElementType, Env, Tensor, Unknown, describe
-from rewrite.schema import DTYPES
+from rewrite.schema import DOMAINS, DTYPES
 
 Closure = Callable[[Env], object]
 

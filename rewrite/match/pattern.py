@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 
 from rewrite.errors import RewriteError, Span, error
 from rewrite.lang import ast
+from rewrite.lang.opsets import opset_range
+from rewrite.lang.versions import Range
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 from rewrite.match import form as f
 from rewrite.match.rule import CompiledRule, Source
-from rewrite.schema import DTYPE_CLASSES, DTYPES, OpSchema
-
-OLDEST_OPSET = 7
+from rewrite.schema import DTYPE_CLASSES, DTYPES, OLDEST_OPSET, OpSchema
 
 
 def compile_rule(
-    rule: ast.Rule, vocabulary: Vocabulary, opset: tuple[int, int] | None = None
+    rule: ast.Rule, vocabulary: Vocabulary, opset: Range | None = None
 ) -> CompiledRule:
     """The rule in the form that is matched. `opset` is the range of the pack."""
     pattern = _Compiler(rule, vocabulary).pattern()
@@ -87,34 +87,12 @@ def _ways_to(name: str, form: f.Form, most: int = 16) -> tuple[tuple[int, ...], 
     return tuple(ways) if len(ways) <= most else None
 
 
-def _opset(rule: ast.Rule, vocabulary: Vocabulary, pack: tuple[int, int]) -> tuple[int, int]:
-    """The range of the pack and the rule, without opsets that lack an emitted operator."""
-    low, high = rule.opset
-    low, high = max(low or pack[0], pack[0]), min(high or pack[1], pack[1])
-    for name in _emitted(rule.emit):
-        if vocabulary.domains.get(name.prefix) != "":
-            continue
-        schemas = vocabulary.schemas("", name.name)
-        if not schemas:
-            raise _refuse(f"operator {name.name} is not known", name.span)
-        # A version may be deprecated and a later one not: GroupNormalization-18 and -21.
-        usable = [s.since for s in schemas if not s.deprecated]
-        low = max([low, *usable[:1]])
-        if schemas[-1].deprecated:
-            high = min(high, schemas[-1].since - 1)
-    return low, high
-
-
-def _emitted(part: object) -> Iterable[ast.OpName]:
-    if isinstance(part, tuple):
-        for item in part:
-            yield from _emitted(item)
-    elif isinstance(part, ast.Node):
-        if isinstance(part, ast.OpExpr):
-            yield part.op
-        for slot in part.__dataclass_fields__:
-            if slot != "span":
-                yield from _emitted(getattr(part, slot))
+def _opset(rule: ast.Rule, vocabulary: Vocabulary, pack: Range) -> Range:
+    """The opsets at which the rule may be used."""
+    found = opset_range(rule, vocabulary, pack)
+    if found is None:
+        raise _refuse("no opset has what the rule emits", rule.span)
+    return found
 
 
 def _refuse(message: str, span: Span, hint: str | None = None) -> RewriteError:

@@ -15,7 +15,6 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts, ReferenceAttribute
-from rewrite.graph.types import DTYPE_OF
 from rewrite.match.form import (
     AttributeTest,
     Chain,
@@ -27,10 +26,7 @@ from rewrite.match.form import (
     TypeTest,
 )
 from rewrite.match.values import ElementType, Symbol, Tensor, Unknown, working
-from rewrite.schema import DTYPE_CLASSES, Dim
-
-# Attributes whose integer is an element type (onnx.TensorProto.DataType).
-DTYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
+from rewrite.schema import DTYPE_ATTRIBUTES, DTYPE_CLASSES, DTYPE_OF, Dim
 
 # Relative error of a literal in a rule that is not exact, by the constant's element type.
 TOLERANCES: Mapping[str, float] = {"f32": 4 * 2.0**-23, "f16": 1e-3, "bf16": 1e-2, "f64": 1e-7}

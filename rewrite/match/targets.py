@@ -15,14 +15,6 @@ from rewrite.match.builtins.registry import to_dtype
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
 
-# Prefixes of operator names in rule text.
-DOMAINS: Mapping[str, str] = {
-    "": "",
-    "ms": "com.microsoft",
-    "rw": "rewrite",
-    "ml": "ai.onnx.ml",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Method:

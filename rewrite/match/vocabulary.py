@@ -11,9 +11,10 @@ from functools import cache
 from rewrite.lang.vocabulary import Kind, Vocabulary
 from rewrite.match.builtins import registry
 from rewrite.match.form import Operator
-from rewrite.match.targets import DOMAINS, FIELD_KINDS, METHODS
+from rewrite.match.targets import FIELD_KINDS, METHODS
 from rewrite.ops import registry as operators
 from rewrite.ops import schemas
+from rewrite.schema import DOMAINS
 
 VALUE_FIELDS: Mapping[str, Kind] = {"shape": "list", "dtype": "dtype", "rank": "number"}
 

@@ -13,8 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rewrite.ops.dtypes import OF_ENUM
-from rewrite.schema import UNKNOWN, Dim, Shape, Type
+from rewrite.schema import DTYPE_OF, UNKNOWN, Dim, Shape, Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Types = tuple[Type, ...]
@@ -75,7 +74,7 @@ class Attributes:
     def dtype(self, name: str, default: str | None) -> str | None:
         """An attribute that holds a value of onnx.TensorProto.DataType; 0 means not given."""
         value = self.attributes.get(name)
-        return default if not value else OF_ENUM.get(int(value))
+        return default if not value else DTYPE_OF.get(int(value))
 
 
 class Call(Attributes):

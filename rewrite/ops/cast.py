@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rewrite.ops.call import Array, Arrays, Call, Evaluation, Types
-from rewrite.ops.dtypes import OF_ENUM, of_numpy, to_numpy
+from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.ops.registry import op, value
-from rewrite.schema import DTYPES, Type
+from rewrite.schema import DTYPE_OF, DTYPES, Type
 
 # Element types that no conversion here reads or writes.
 _REFUSED = frozenset({"string", "c64", "c128"})
@@ -149,7 +149,7 @@ def cast(call: Call) -> Types:
 
 @value("Cast")
 def cast_value(e: Evaluation) -> Arrays | None:
-    target = OF_ENUM.get(e.integer("to", 0))
+    target = DTYPE_OF.get(e.integer("to", 0))
     return None if target is None else _converted(e, target)
 
 
@@ -183,7 +183,7 @@ def bit_cast(call: Call) -> Types:
 @value("BitCast")
 def bit_cast_value(e: Evaluation) -> Arrays | None:
     x: Any = e.array(0)
-    target = OF_ENUM.get(e.integer("to", 0))
+    target = DTYPE_OF.get(e.integer("to", 0))
     source = of_numpy(x.dtype)
     if target is None or source is None or BITS[target] < 8:
         return None

@@ -10,8 +10,6 @@ from functools import cache
 
 import numpy as np
 
-from rewrite.schema import DTYPES
-
 # onnx/defs/data_type_utils.cc: the word inside tensor(...).
 ONNX_NAMES: Mapping[str, str] = {
     "float": "f32", "uint8": "u8", "int8": "s8", "uint16": "u16", "int16": "s16",
@@ -22,9 +20,6 @@ ONNX_NAMES: Mapping[str, str] = {
     "float4e2m1": "f4e2m1", "float8e8m0": "f8e8m0", "uint2": "u2", "int2": "s2",
     "float6e2m3": "f6e2m3", "float6e3m2": "f6e3m2",
 }  # fmt: skip
-
-# onnx.TensorProto.DataType -> short name.
-OF_ENUM: Mapping[int, str] = {value: name for name, value in DTYPES.items()}
 
 _NATIVE: Mapping[str, str] = {
     "f32": "float32", "u8": "uint8", "s8": "int8", "u16": "uint16", "s16": "int16",

@@ -18,9 +18,8 @@ from typing import Any, Literal, cast
 
 from rewrite.ops import legacy
 from rewrite.ops.dtypes import from_type_string
-from rewrite.schema import AttributeKind, AttributeSchema, OperandSchema, OpSchema
+from rewrite.schema import OLDEST_OPSET, AttributeKind, AttributeSchema, OperandSchema, OpSchema
 
-OLDEST_OPSET = 7
 CONTRIB_FILE = Path(__file__).parent / "contrib" / "com_microsoft.json"
 
 Option = Literal["single", "optional", "variadic"]

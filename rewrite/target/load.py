@@ -16,6 +16,7 @@ import yaml
 from rewrite import resources
 from rewrite.errors import Collector, RewriteError, Span, error
 from rewrite.lang.vocabulary import Vocabulary
+from rewrite.schema import DOMAINS
 from rewrite.target.kinds import Kind, ListOf, MapOf, Table
 from rewrite.target.read import Facts, Known, Reader, did_you_mean
 from rewrite.target.read import Path as FactPath
@@ -36,7 +37,6 @@ from rewrite.target.target import (
 
 MOST_BYTES = 1 << 20  # a target file is some kilobytes; more is not one
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-_PREFIXES = {"": "", "ms": "com.microsoft", "rw": "rewrite", "ml": "ai.onnx.ml"}
 
 
 def load_target(name_or_path: str | Path, vocabulary: Vocabulary | None) -> Target:
@@ -68,7 +68,7 @@ def find(name_or_path: str | Path) -> Path:
 def _known(vocabulary: Vocabulary | None) -> Known:
     packs = frozenset(resources.shipped("rules"))
     if vocabulary is None:
-        return Known(packs, _PREFIXES, {}, None)
+        return Known(packs, DOMAINS, {}, None)
 
     def operator(domain: str, name: str) -> bool:
         return bool(vocabulary.schemas(domain, name))
@@ -230,7 +230,7 @@ def _written(name: object) -> str:
     if not isinstance(name, tuple):
         return str(name)
     domain, operator = name
-    prefix = next(p for p, d in _PREFIXES.items() if d == domain)
+    prefix = next(p for p, d in DOMAINS.items() if d == domain)
     return f"{prefix}.{operator}" if prefix else operator
 
 
