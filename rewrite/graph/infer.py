@@ -38,6 +38,9 @@ MISFIT = "types do not fit"
 # Operators whose inference in the installed onnx takes the type of an input for granted and ends
 # the process where there is none (found by running every schema on inputs without a type).
 FRAGILE = frozenset({"EyeLike", "RegexFullMatch", "DictVectorizer", "LabelEncoder", "TreeEnsemble"})
+# Operators that are fragile only with certain operands or attributes (see `_is_fragile`).
+_SOMETIMES_FRAGILE = frozenset({"Expand", "Split"})
+_HIDDEN = "rewrite.unknown"
 LONGEST_SHAPE = 1 << 16  # Expand makes as many dimensions as its shape operand is long
 
 
@@ -77,7 +80,7 @@ def _run(data: bytes, check_types: bool) -> bytes | str:
 
 def _without_fragile(data: bytes, op_types: frozenset[str]) -> bytes:
     """The model with fragile nodes in a domain of which nothing is known."""
-    if not op_types & FRAGILE and "Expand" not in op_types:
+    if not op_types & (FRAGILE | _SOMETIMES_FRAGILE):
         return data
     proto = onnx.ModelProto.FromString(data)
     changed = False
@@ -89,10 +92,20 @@ def _without_fragile(data: bytes, op_types: frozenset[str]) -> bytes:
                 graphs.extend(attribute.graphs)
                 if attribute.type == onnx.AttributeProto.GRAPH:
                     graphs.append(attribute.g)
-            if node.op_type in FRAGILE or (node.op_type == "Expand" and long & set(node.input)):
-                node.domain = "rewrite.unknown"
+            if _is_fragile(node, long):
+                node.domain = _HIDDEN
                 changed = True
+    for importer in (proto, *proto.functions):
+        importer.opset_import.add(domain=_HIDDEN, version=1)
     return bytes(proto.SerializeToString()) if changed else data
+
+
+def _is_fragile(node: onnx.NodeProto, long: frozenset[str]) -> bool:
+    if node.op_type == "Expand":
+        return bool(long & set(node.input))
+    if node.op_type == "Split":  # more outputs than `num_outputs` are written past the end
+        return any(a.name == "num_outputs" and a.i != len(node.output) for a in node.attribute)
+    return node.op_type in FRAGILE
 
 
 def _long_vectors(graph: onnx.GraphProto) -> frozenset[str]:
