@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.engine.refused import RefusedError
-from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.graph.facts import Facts
 from rewrite.match.values import ElementType, Env, Symbol, Tensor, describe, is_graph_value, weak
 from rewrite.ops import schemas
 from rewrite.schema import DTYPES, AttributeSchema, OpSchema
@@ -86,14 +86,6 @@ def _is_later_default(schema: OpSchema, name: str, value: object) -> bool:
         if later.since > schema.since and name in later.attributes:
             return _plain(value) == later.attributes[name].default
     return False
-
-
-def explicit(attribute: ir.Attr) -> object:
-    """The value of an attribute; raises `ReferenceAttribute` for a function's parameter."""
-    if attribute.is_ref():
-        raise ReferenceAttribute(attribute.name)
-    value: object = attribute.value
-    return value
 
 
 def convert(declared: AttributeSchema, value: object) -> ir.Attr:

@@ -19,6 +19,7 @@ from rewrite.engine.journal import Log
 from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
+from rewrite.graph.uses import use_count
 from rewrite.graph.versions import FREE_INITIALIZERS
 
 _SMALL = 1 << 12  # bytes: always compared
@@ -152,7 +153,7 @@ class Tidier:
     def _key(self, node: ir.Node) -> Hashable:
         """Equal for nodes that compute the same; None for those that are left alone."""
         for value in node.inputs:
-            if value is not None and len(value._uses) < 2:  # uses() copies all of them
+            if value is not None and use_count(value) < 2:
                 return None
         if node.op_type in _KEPT_APART or not is_deterministic(node):
             return None

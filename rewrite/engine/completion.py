@@ -1,6 +1,6 @@
 """Types that ONNX's own inference leaves vague, from the operator declarations.
 
-In: a value whose type is asked for. Out: types of it and of what it is computed from, in `Facts`.
+In: a value whose type is asked for. Out: types of it and of what it is computed from, in
 `Facts`. Asked for only where something is missing, so that a model with complete types pays
 nothing.
 """

@@ -13,7 +13,7 @@ model gives the same bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -31,6 +31,7 @@ from rewrite.engine.refused import RefusedError
 from rewrite.engine.worklist import Dispatch, Worklist
 from rewrite.graph import collector
 from rewrite.graph.model import LoadedModel
+from rewrite.graph.uses import use_count
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.matcher import Matcher
 from rewrite.match.rule import Match
@@ -200,9 +201,9 @@ class _Run:
                 break
         self.seconds["fold"] += time.perf_counter() - start
 
-    def _timed(self, name: str, step: object) -> None:
+    def _timed(self, name: str, step: Callable[[], object]) -> None:
         start = time.perf_counter()
-        step()  # type: ignore[operator]
+        step()
         self.seconds[name] += time.perf_counter() - start
 
     # --- one phase -----------------------------------------------------------------------------
@@ -293,8 +294,8 @@ class _Run:
         producers: list[ir.Node] = []
         for value in self.facts.freed:
             producer = value.producer()
-            if producer is None or producer.graph is None or len(value._uses) > _FEW_USES:
-                continue  # uses() would copy all of them
+            if producer is None or producer.graph is None or use_count(value) > _FEW_USES:
+                continue
             values.append(value)
             producers.append(producer)
         self.facts.freed.clear()

@@ -1,6 +1,6 @@
 """How long and how far a run may go, and who is told about it.
 
-In: nothing. Out: `Limits`, `Progress`.
+In: nothing. Out: `Limits`, `Options`, `Progress`.
 """
 
 from __future__ import annotations
@@ -45,5 +45,4 @@ class Options:
     fold: bool = True  # compute constant nodes
     tidy: bool = True  # dead code, common subexpressions, duplicate constants
     max_class: str = "approx"  # rules and folds with a weaker promise are not used
-    only: frozenset[str] | None = None  # rule names; None: all
     phases: tuple[str, ...] | None = None  # None: all

@@ -16,6 +16,8 @@ from itertools import islice
 
 import onnx_ir as ir
 
+from rewrite.graph.uses import uses_of
+
 _MOST_USES = 64
 
 
@@ -135,7 +137,7 @@ def _levels(values: Mapping[ir.Value, int], depth: int) -> list[dict[ir.Node, in
     for _ in range(depth):
         nodes: dict[ir.Node, int] = {}
         for value, change in values.items():
-            uses = value._uses  # uses() copies all of them
+            uses = uses_of(value)
             for node, _index in uses if len(uses) <= _MOST_USES else islice(uses, _MOST_USES):
                 if found.get(node, 0) < change:
                     found[node] = nodes[node] = change

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
+from rewrite.graph.uses import is_used
 from rewrite.schema import DESCRIBED_DOMAINS
 
 
@@ -78,11 +79,6 @@ def _take_out(nodes: Iterable[ir.Node]) -> None:
             by_graph.setdefault(graph, []).append(node)
     for graph, members in by_graph.items():
         graph.remove(members)
-
-
-def is_used(value: ir.Value) -> bool:
-    """Whether a node uses the value. `uses()` would copy all uses: a weight may have thousands."""
-    return bool(value._uses)
 
 
 def is_unused(node: ir.Node) -> bool:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from rewrite.graph import order
-from rewrite.graph.dead import drop_initializer, is_used, sweep
+from rewrite.graph.dead import drop_initializer, sweep
 from rewrite.graph.declared import Saved
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
 from rewrite.graph.nodes import Refused, discard, is_pending, make_node, new_constant
+from rewrite.graph.uses import is_used
 from rewrite.graph.versions import FREE_INITIALIZERS, require_ir
 
 __all__ = ["Refused", "Replacement", "discard", "make_node", "new_constant", "replace"]

@@ -19,6 +19,7 @@ from rewrite.graph.declared import Declared
 from rewrite.graph.infer import NOTHING, Inferred
 from rewrite.graph.names import Names, subgraphs
 from rewrite.graph.order import Order
+from rewrite.graph.uses import uses_of
 from rewrite.ops import legacy, schemas
 from rewrite.schema import Type
 
@@ -281,16 +282,11 @@ class Facts:
 
     # --- uses and graphs -----------------------------------------------------------------------
 
-    def is_graph_output(self, value: ir.Value) -> bool:
-        """Whether the value is an output of its graph, subgraph or function."""
-        return value.is_graph_output()
-
     def uses_outside(self, value: ir.Value, nodes: Collection[ir.Node]) -> bool:
         """Whether anything but `nodes` needs the value: a node (also in a subgraph), an output."""
         if value.is_graph_output():
             return True
-        # `uses()` would copy all of them: a weight may have thousands.
-        return any(usage.node not in nodes for usage in value._uses)
+        return any(usage.node not in nodes for usage in uses_of(value))
 
     def root(self, graph: ir.Graph) -> ir.Graph:
         """The main graph or function body that a graph is part of."""
@@ -347,8 +343,3 @@ def walk(
             yield graph, root, holder
             if nested:
                 pending.extend((inner, node) for node in graph for inner in subgraphs(node))
-
-
-def graphs(model: ir.Model) -> tuple[ir.Graph, ...]:
-    """The main graph, its subgraphs, then each function's body with its subgraphs."""
-    return tuple(graph for graph, _, _ in walk(model))

@@ -29,7 +29,6 @@ _FIELDS = {
     "COMPLEX128": (_DOUBLES, 2), "INT64": ("int64_data", 1), "UINT32": (_UINT64S, 1),
     "UINT64": (_UINT64S, 1), "STRING": ("string_data", 1),
 }  # fmt: skip
-_VALUE_FIELDS = (_FLOATS, _INT32S, "int64_data", _DOUBLES, _UINT64S, "string_data")
 
 
 class TensorLoader:

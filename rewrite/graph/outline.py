@@ -99,9 +99,7 @@ def _why_not(
         if reason is not None:
             return reason
         for value in node.outputs:
-            if value in kept:
-                continue
-            if value.is_graph_output() or any(u.node not in members for u in value.uses()):
+            if value not in kept and facts.uses_outside(value, members):
                 return f"'{value.name}' is used outside the group"
     return None
 

@@ -37,12 +37,7 @@ class Group:
 Doc = str | Break | Nest | Group | tuple["Doc", ...]
 
 SPACE = Break()
-SOFT = Break("")
 HARD = Break(always=True)
-
-
-def concat(parts: Iterable[Doc]) -> Doc:
-    return tuple(parts)
 
 
 def fill(items: Iterable[Doc], separator: str = ",") -> Doc:

@@ -40,10 +40,6 @@ def print_file(file: ast.RuleFile, comments: Comments = NO_COMMENTS) -> str:
     return "\n\n".join(texts) + "\n" if texts else ""
 
 
-def print_rule(rule: ast.Rule) -> str:
-    return render(_rule(rule, NO_COMMENTS))
-
-
 def print_pattern(pattern: ast.Pattern) -> str:
     """On one line; as an operand, so that types need no parentheses."""
     return render(operand_doc(pattern), width=1 << 30)

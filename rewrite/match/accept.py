@@ -15,8 +15,8 @@ import onnx_ir as ir
 
 from rewrite.errors import Span
 from rewrite.graph.facts import Facts
+from rewrite.graph.uses import uses_of
 from rewrite.match.rule import CompiledRule, Condition, Match
-from rewrite.match.structure import uses_of
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
 

@@ -13,10 +13,10 @@ from functools import cached_property
 import onnx_ir as ir
 
 from rewrite.errors import Span
+from rewrite.graph.uses import use_count
 from rewrite.lang import ast
 from rewrite.match.expr import Closure, compile_condition, compile_expr, names_in
 from rewrite.match.form import Chain, Operator, Pattern, tops
-from rewrite.match.structure import use_count
 from rewrite.match.values import Env
 
 Condition = Callable[[Env], bool]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.graph.uses import use_count, uses_of
 from rewrite.match.form import (
     AttributeTest,
     Chain,
@@ -251,16 +251,6 @@ def fewest_uses(values: list[object]) -> ir.Value | None:
     return min(present, key=use_count, default=None)
 
 
-def use_count(value: ir.Value) -> int:
-    """How many operands the value is. `uses()` copies them, which is slow for a shared constant."""
-    return len(value._uses)
-
-
-def uses_of(value: ir.Value) -> Iterator[Any]:
-    """The uses of a value, one by one: whoever stops early does not pay for all."""
-    return iter(value._uses)
-
-
 def single_use(value: ir.Value) -> bool:
     """Whether the value is one operand of one node and nothing else."""
     return use_count(value) == 1 and not value.is_graph_output()
@@ -270,7 +260,7 @@ def one_consumer(value: ir.Value) -> bool:
     """Whether one node uses the value, as any number of operands, and nothing else does."""
     if use_count(value) == 0 or value.is_graph_output():
         return False
-    first: ir.Node = next(uses_of(value)).node
+    first = next(iter(uses_of(value))).node
     return all(use.node is first for use in uses_of(value))
 
 

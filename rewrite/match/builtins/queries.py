@@ -10,9 +10,10 @@ import math
 
 import onnx_ir as ir
 
+from rewrite.graph.uses import use_count
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Value, builtin
 from rewrite.match.operators import same
-from rewrite.match.structure import read_attribute, use_count
+from rewrite.match.structure import read_attribute
 from rewrite.match.values import (
     ElementType,
     Env,
