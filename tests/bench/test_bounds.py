@@ -1,0 +1,45 @@
+"""The bounds that the benches print, held in every run of the tests where the models are at hand.
+
+Each bench is a command of its own (see its docstring); here it runs as a user would run it, and
+its exit status is the verdict. The corpus bench takes a slice; timing is not tested here, because a
+busy machine is no fault of the code.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.corpus import corpus
+
+HERE = Path(__file__).resolve().parent
+
+pytestmark = pytest.mark.skipif(
+    corpus() is None, reason="no model collection at $REWRITE_CORPUS or ../shared/models"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["corpus.py", "--stride", "37", "--runs", "1", "--jobs", "1"],
+        ["leftovers.py", "--targets", "generic,hexagon,onnxruntime-cpu"],
+        ["ort_expectations.py"],
+        ["kernels.py", "--runs", "0"],
+    ],
+    ids=lambda command: Path(command[0]).stem,
+)
+def test_bound(command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, str(HERE / command[0]), *command[1:]],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
