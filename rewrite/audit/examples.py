@@ -18,9 +18,8 @@ import onnx
 from onnx import parser
 
 from rewrite.audit.compare import differ
-from rewrite.audit.feeds import PLANS, Feeds, NoFeedsError, Plan, make_feeds, styles
-from rewrite.audit.runtimes import CannotRunError, Runner, runners, source_of
-from rewrite.audit.verify import coarsest
+from rewrite.audit.feeds import NoFeedsError, Plan, coarsest, make_feeds, styles
+from rewrite.audit.runtimes import CannotRunError, Runner, runners, source_of, working_plan
 from rewrite.audit.whynot import why_not
 from rewrite.engine import driver
 from rewrite.engine.ledger import Bound
@@ -176,10 +175,10 @@ class _Example:
             self._fail("RW706", f"the result is not valid ONNX: {_first_lines(problem)}")
         old, new = source_of(before), source_of(after)
         reasons = []
-        for runtime in runners(old):
+        for runtime in runners():
             try:
                 first, second = runtime(old), runtime(new)
-                plan = _plan(first, before)
+                plan, _ = working_plan(first, before, seed=0)
                 self._runs(first, second, before, plan)
             except (CannotRunError, NoFeedsError) as problem:
                 reasons.append(f"{runtime.name}: {problem}")
@@ -202,21 +201,6 @@ class _Example:
                         self._fail("RW704", f"on {style} inputs (seed {seed}) {found}")
                 if not feeds:
                     return
-
-
-def _plan(runner: Runner, model: onnx.ModelProto) -> Plan:
-    """The first plan under which the model runs."""
-    problem: CannotRunError | None = None
-    for plan in PLANS:
-        feeds: Feeds = make_feeds(model, plan, 0)
-        try:
-            runner.run(feeds)
-        except CannotRunError as found:
-            problem = problem or found
-        else:
-            return plan
-    assert problem is not None
-    raise problem
 
 
 def with_header(text: str, opset: int) -> str:

@@ -182,7 +182,17 @@ def is_float(array: Array) -> bool:
 
 
 def epsilon(array: Array) -> float:
+    """The distance from 1 to the next larger value of the array's type."""
     return float(_FINFO(array.dtype).eps)
+
+
+def coarsest(model: onnx.ModelProto) -> float:
+    """The largest eps among the float types of the model's weights, inputs and outputs."""
+    elems = {tensor.data_type for tensor in model.graph.initializer}
+    values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
+    elems |= {value.type.tensor_type.elem_type for value in values}
+    found = (float(_FINFO(helper.tensor_dtype_to_np_dtype(e)).eps) for e in elems & FLOATS)
+    return max(found, default=2.0**-23)
 
 
 def styles(model: onnx.ModelProto, exact: bool) -> Iterator[str]:

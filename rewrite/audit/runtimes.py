@@ -1,6 +1,8 @@
 """Independent runtimes to compare with: onnxruntime where installed, else the reference evaluator.
 
 In: a model, feeds. Out: outputs in the order of the graph, or `CannotRunError` with the reason.
+Whatever a runtime raises is such a reason: onnxruntime's exceptions share no base class but
+`Exception`, and operators of the reference evaluator raise what numpy does.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from rewrite.audit.feeds import Array, Feeds
+from rewrite.audit.feeds import (
+    PLANS,
+    Array,
+    Feeds,
+    NoFeedsError,
+    Plan,
+    make_feeds,
+    open_inputs,
+)
 
 # dtypes of ml_dtypes that onnxruntime takes only as OrtValues of the raw bits.
 _RAW_BITS = {np.dtype(ml_dtypes.bfloat16): (TensorProto.BFLOAT16, np.uint16)}
@@ -53,9 +63,26 @@ def has_onnxruntime() -> bool:
     return importlib.util.find_spec("onnxruntime") is not None
 
 
-def runners(item: Source) -> list[type[OnnxRuntime] | type[Reference]]:
+def runners() -> list[Runtime]:
     """The runtimes to try, most independent first."""
     return [OnnxRuntime, Reference] if has_onnxruntime() else [Reference]
+
+
+def working_plan(runner: Runner, model: onnx.ModelProto, seed: int) -> tuple[Plan, Feeds]:
+    """The first plan under which the model runs, and its feeds; raises the first reason if none."""
+    reason: CannotRunError | NoFeedsError | None = None
+    for plan in PLANS:
+        try:
+            feeds = make_feeds(model, plan, seed)
+            runner.run(feeds)
+        except (CannotRunError, NoFeedsError) as found:
+            reason = reason or found
+            if not open_inputs(model):
+                break
+        else:
+            return plan, feeds
+    assert reason is not None
+    raise reason
 
 
 class OnnxRuntime:
@@ -77,7 +104,7 @@ class OnnxRuntime:
             self.session = onnxruntime.InferenceSession(
                 text, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as problem:  # onnxruntime's exceptions share no base class but this
+        except Exception as problem:
             raise CannotRunError(_first_line(problem)) from problem
         self.outputs = [value.name for value in item.proto.graph.output]
         self._raw = any(
@@ -120,6 +147,9 @@ class Reference:
         except Exception as problem:
             raise CannotRunError(_first_line(problem)) from problem
         return list(cast(Sequence[Array | None], results))
+
+
+Runtime = type[OnnxRuntime] | type[Reference]
 
 
 def _ort_value(onnxruntime: Any, array: Array) -> Any:

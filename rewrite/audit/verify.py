@@ -18,54 +18,42 @@ from typing import Literal
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 from rewrite.audit.compare import Difference, differ
 from rewrite.audit.feeds import (
     FLOATS,
-    PLANS,
     Array,
     Feeds,
     NoFeedsError,
     Plan,
+    coarsest,
     epsilon,
     is_float,
     make_feeds,
-    open_inputs,
     perturbed,
 )
 from rewrite.audit.runtimes import (
     CannotRunError,
-    OnnxRuntime,
     Reference,
     Runner,
+    Runtime,
     Source,
     runners,
     source_of,
+    working_plan,
 )
+from rewrite.engine.determinism import RANDOM
 from rewrite.engine.ledger import Bound, Ledger
 
 _STEP = 2.0**-20
 _MAX_PERTURBED_BYTES = 256 << 20
 _STYLES = ("normal", "unit", "large", "negative")
-_EPS = {
-    TensorProto.FLOAT: 2.0**-23,
-    TensorProto.FLOAT16: 2.0**-10,
-    TensorProto.BFLOAT16: 2.0**-7,
-    TensorProto.DOUBLE: 2.0**-52,
-}
 
 # Runs of an original that may draw random numbers: few elements agree by chance in all of them.
 _REPEATS = 12
-_RANDOM = frozenset(
-    {
-        "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-        "Multinomial", "Bernoulli",
-    }
-)  # fmt: skip
 
 Outputs = list[Array | None]
-Runtime = type[OnnxRuntime] | type[Reference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,89 +89,99 @@ def compare(
         return Verification("unverified", reason="no runs were asked for")
     old, new = source_of(before), source_of(after)
     reasons = []
-    for runtime in runners(old):
+    for runtime in runners():
         try:
             first = runtime(old)
-            plan, feeds = _working_plan(first, old, seed)
+            plan, feeds = working_plan(first, old.proto, seed)
         except (CannotRunError, NoFeedsError) as problem:
             reasons.append(f"{runtime.name}: {problem}")
             continue
-        return _judge(runtime, first, (old, new), plan, feeds, n, ledger, seed)
+        trial = _Trial(runtime, first, old, new, plan, ledger.total, seed)
+        return trial.judge(feeds, n)
     return Verification("unverified", reason="the original cannot be run: " + "; ".join(reasons))
 
 
-def _working_plan(runner: Runner, item: Source, seed: int) -> tuple[Plan, Feeds]:
-    """The first plan under which the original runs."""
-    problem: CannotRunError | NoFeedsError | None = None
-    for plan in PLANS:
-        try:
-            feeds = make_feeds(item.proto, plan, seed)
-            runner.run(feeds)
-        except (CannotRunError, NoFeedsError) as found:
-            problem = problem or found
-            if not open_inputs(item.proto):
-                break
-        else:
-            return plan, feeds
-    assert problem is not None
-    raise problem
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """An original that runs, and the rewritten model that it is compared with."""
 
+    runtime: Runtime
+    first: Runner
+    old: Source
+    new: Source
+    plan: Plan
+    bound: Bound
+    seed: int
 
-def _judge(
-    runtime: Runtime,
-    first: Runner,
-    items: tuple[Source, Source],
-    plan: Plan,
-    feeds: Feeds,
-    n: int,
-    ledger: Ledger,
-    seed: int,
-) -> Verification:
-    old, new = items
-    bound = ledger.total
-    names = [value.name for value in old.proto.graph.output]
-    base = first.run(feeds)
-    repeated = (first.run(feeds) for _ in range(_REPEATS if _may_draw(old.proto.graph) else 1))
-    if any(_differ(names, base, again) for again in repeated):
-        reason = "two runs of the original on the same inputs differ (it draws random numbers)"
-        return Verification("unverified", runtime=runtime.name, reason=reason)
-    try:
-        second: Runner = runtime(new)
-    except CannotRunError as problem:
-        strange = sorted(_domains(new) - _domains(old))
-        if runtime is Reference and strange:
-            reason = f"{runtime.name} knows no operators of {', '.join(strange)}"
-            return Verification("unverified", runtime=runtime.name, reason=reason)
-        return _broken(runtime.name, f"the rewritten model does not load: {problem}")
-    eps = coarsest(old.proto)
-    factor = 1.0 if bound.kind == "exact" else _conditioning(runtime, first, old, feeds, base, seed)
-    worst: dict[str, Difference] = {}
-    done = 0
-    for run in range(n):
-        feeds = make_feeds(old.proto, plan, seed + run, _STYLES[run % len(_STYLES)])
+    def judge(self, feeds: Feeds, n: int) -> Verification:
+        base = self.first.run(feeds)
+        if self._varies(feeds, base):
+            reason = "two runs of the original on the same inputs differ (it draws random numbers)"
+            return self._unverified(reason)
         try:
-            wanted = first.run(feeds)
-        except CannotRunError:
-            continue  # inputs of this style are outside what the model takes
-        try:
-            got = second.run(feeds)
+            second: Runner = self.runtime(self.new)
         except CannotRunError as problem:
-            return _broken(runtime.name, f"fails where the original runs: {problem}")
-        done += 1
-        for name, a, b in zip(names, wanted, got, strict=True):
-            found = differ(name, a, b, bound, factor, eps)
-            if found and (name not in worst or found.error > worst[name].error):
-                worst[name] = found
-    return Verification(
-        status="different" if worst else "equal",
-        runs=done,
-        runtime=runtime.name,
-        plan=str(plan),
-        bound=bound,
-        conditioning=factor,
-        worst=tuple(worst.values()),
-        reason="; ".join(str(found) for found in worst.values()),
-    )
+            return self._not_loaded(problem)
+        factor = 1.0
+        if self.bound.kind != "exact":
+            factor = _conditioning(self.runtime, self.first, self.old, feeds, base, self.seed)
+        return self._runs(second, n, factor)
+
+    def _varies(self, feeds: Feeds, base: Outputs) -> bool:
+        """Whether the original gives something else when it runs again."""
+        repeats = _REPEATS if _may_draw(self.old.proto.graph) else 1
+        names = self._names()
+        again = (self.first.run(feeds) for _ in range(repeats))
+        return any(_differ(names, base, outputs) for outputs in again)
+
+    def _not_loaded(self, problem: CannotRunError) -> Verification:
+        strange = sorted(_domains(self.new) - _domains(self.old))
+        if self.runtime is Reference and strange:
+            return self._unverified(
+                f"{self.runtime.name} knows no operators of {', '.join(strange)}"
+            )
+        return self._broken(f"the rewritten model does not load: {problem}")
+
+    def _runs(self, second: Runner, n: int, factor: float) -> Verification:
+        """Both models on `n` inputs, and the worst element of each output."""
+        names, eps = self._names(), coarsest(self.old.proto)
+        worst: dict[str, Difference] = {}
+        done = 0
+        for run in range(n):
+            style = _STYLES[run % len(_STYLES)]
+            feeds = make_feeds(self.old.proto, self.plan, self.seed + run, style)
+            try:
+                wanted = self.first.run(feeds)
+            except CannotRunError:
+                continue  # inputs of this style are outside what the model takes
+            try:
+                got = second.run(feeds)
+            except CannotRunError as problem:
+                return self._broken(f"fails where the original runs: {problem}")
+            done += 1
+            for name, a, b in zip(names, wanted, got, strict=True):
+                found = differ(name, a, b, self.bound, factor, eps)
+                if found and (name not in worst or found.error > worst[name].error):
+                    worst[name] = found
+        return Verification(
+            status="different" if worst else "equal",
+            runs=done,
+            runtime=self.runtime.name,
+            plan=str(self.plan),
+            bound=self.bound,
+            conditioning=factor,
+            worst=tuple(worst.values()),
+            reason="; ".join(str(found) for found in worst.values()),
+        )
+
+    def _names(self) -> list[str]:
+        return [value.name for value in self.old.proto.graph.output]
+
+    def _unverified(self, reason: str) -> Verification:
+        return Verification("unverified", runtime=self.runtime.name, reason=reason)
+
+    def _broken(self, reason: str) -> Verification:
+        return Verification("different", runtime=self.runtime.name, reason=reason)
 
 
 def _differ(names: Sequence[str], before: Outputs, after: Outputs) -> bool:
@@ -193,7 +191,7 @@ def _differ(names: Sequence[str], before: Outputs, after: Outputs) -> bool:
 def _may_draw(graph: onnx.GraphProto) -> bool:
     """Whether an operator in the graph may draw random numbers."""
     for node in graph.node:
-        if node.op_type in _RANDOM or "Dropout" in node.op_type:
+        if node.op_type in RANDOM or "Dropout" in node.op_type:
             return True
         inner = (g for a in node.attribute for g in (a.g, *a.graphs))
         if any(_may_draw(g) for g in inner):
@@ -205,18 +203,6 @@ def _domains(item: Source) -> set[str]:
     """The domains of operators, without those of the model's own functions."""
     own = {function.domain for function in item.proto.functions}
     return {entry.domain for entry in item.proto.opset_import} - own
-
-
-def _broken(runtime: str, reason: str) -> Verification:
-    return Verification("different", runtime=runtime, reason=reason)
-
-
-def coarsest(model: onnx.ModelProto) -> float:
-    """The largest eps among the float types of the model's weights, inputs and outputs."""
-    elems = [tensor.data_type for tensor in model.graph.initializer]
-    values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
-    elems += [value.type.tensor_type.elem_type for value in values]
-    return max((_EPS[elem] for elem in elems if elem in _EPS), default=2.0**-23)
 
 
 def _conditioning(

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from rewrite.schema import DESCRIBED_DOMAINS
 
-_RANDOM = frozenset(
+RANDOM = frozenset(
     {
         "RandomNormal",
         "RandomNormalLike",
@@ -27,7 +27,7 @@ _RANDOM = frozenset(
 
 def is_random(node: ir.Node) -> bool:
     """Whether the node draws random numbers. Dropout does so only in training mode."""
-    if node.op_type in _RANDOM:
+    if node.op_type in RANDOM:
         return True
     return node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
 
