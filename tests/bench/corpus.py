@@ -1,4 +1,4 @@
-"""Must hold 1: every model of the corpus, every target, through the command line.
+"""Every model of the corpus, every target, through the command line.
 
     python tests/bench/corpus.py [--targets generic,host] [--match TEXT] [--stride K]
                                  [--runs 2] [--jobs 2] [--json FILE]

@@ -1,4 +1,4 @@
-"""Must hold 4: kernels for target `onnxruntime-cpu` against ONNX Runtime's level EXTENDED.
+"""Kernels for target `onnxruntime-cpu` against ONNX Runtime's level EXTENDED.
 
     python tests/bench/kernels.py [--match TEXT] [--runs 2] [--operators]
 

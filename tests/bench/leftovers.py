@@ -1,4 +1,4 @@
-"""Must hold 4, first half: what may not remain in real models after rewriting.
+"""What may not remain in real models after rewriting.
 
     python tests/bench/leftovers.py [--targets generic,host,...]
 

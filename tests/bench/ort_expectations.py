@@ -1,4 +1,4 @@
-"""Must hold 6: ONNX Runtime's own transformer tests as facts about target `onnxruntime-cpu`.
+"""ONNX Runtime's own transformer tests as facts about target `onnxruntime-cpu`.
 
     python tests/bench/ort_expectations.py [--missed] [--match TEXT] [--least 80]
 

@@ -1,4 +1,4 @@
-"""Must hold 3: cost per node, and `apply` against an ONNX Runtime session on the same file.
+"""Cost per node, and `apply` against an ONNX Runtime session on the same file.
 
     python tests/bench/speed.py [--rounds 5] [--large 100000] [--target host]
 
