@@ -12,34 +12,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
+
+from rewrite.ops.dtypes import finfo, integer_range, to_numpy
+from rewrite.schema import DTYPE_CLASSES, DTYPE_OF
 
 Array = npt.NDArray[Any]
 Feeds = dict[str, Array]
 
-# Limits of numpy's and of ml_dtypes' types (the functions have no annotations).
-_FINFO: Callable[[Any], Any] = ml_dtypes.finfo
-_IINFO: Callable[[Any], Any] = ml_dtypes.iinfo
-
 FLOATS = frozenset(
     {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 )
-_FLOAT8 = frozenset(
-    {
-        TensorProto.FLOAT8E4M3FN,
-        TensorProto.FLOAT8E4M3FNUZ,
-        TensorProto.FLOAT8E5M2,
-        TensorProto.FLOAT8E5M2FNUZ,
-    }
-)
-_COMPLEX = frozenset({TensorProto.COMPLEX64, TensorProto.COMPLEX128})
-_WIDE_INTEGERS = frozenset(
-    {TensorProto.INT64, TensorProto.INT32, TensorProto.UINT64, TensorProto.UINT32}
-)
+_WIDE_INTEGERS = frozenset({"s64", "s32", "u64", "u32"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +107,25 @@ def _shape(tensor: Any, plan: Plan, sizes: dict[str, int]) -> tuple[int, ...]:
 def _array(
     rng: np.random.Generator, elem: int, shape: tuple[int, ...], plan: Plan, style: str
 ) -> Array:
-    if elem in FLOATS or elem in _FLOAT8:
-        return _STYLES[style](rng, shape).astype(helper.tensor_dtype_to_np_dtype(elem))
-    if elem in _COMPLEX:
+    name = DTYPE_OF.get(elem)
+    if name is None:
+        raise NoFeedsError(f"an input has the element type {elem}")
+    dtype = to_numpy(name)
+    if name in DTYPE_CLASSES["f"]:
+        values = _STYLES[style](rng, shape)
+        return (np.abs(values) if name == "f8e8m0" else values).astype(dtype)
+    if name in ("c64", "c128"):
         parts = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
-        return parts.astype(helper.tensor_dtype_to_np_dtype(elem))
-    if elem == TensorProto.BOOL:
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    if elem == TensorProto.STRING:
+        return parts.astype(dtype)
+    if name == "bool":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if name == "string":
         words = np.array(["a", "bc", "def", "", "1.5", "été"], dtype=object)
         return words[rng.integers(0, len(words), shape)]
-    dtype = helper.tensor_dtype_to_np_dtype(elem)
-    if elem in _WIDE_INTEGERS:
+    if name in _WIDE_INTEGERS:
         return rng.integers(0, plan.integers, shape).astype(dtype)
-    info: Any = _IINFO(dtype)
-    return rng.integers(int(info.min), int(info.max) + 1, shape).astype(dtype)
+    low, high = integer_range(name)
+    return rng.integers(low, high + 1, shape).astype(dtype)
 
 
 def _special(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -176,14 +167,14 @@ def perturbed(feeds: Feeds, relative: float, seed: int) -> Feeds:
 def is_float(array: Array) -> bool:
     """Real floats of numpy and ml_dtypes (whose kind is "V" or "f")."""
     try:
-        return array.dtype.kind != "c" and bool(_FINFO(array.dtype))
+        return array.dtype.kind != "c" and bool(finfo(array.dtype))
     except (ValueError, TypeError, KeyError):
         return False
 
 
 def epsilon(array: Array) -> float:
     """The distance from 1 to the next larger value of the array's type."""
-    return float(_FINFO(array.dtype).eps)
+    return float(finfo(array.dtype).eps)
 
 
 def coarsest(model: onnx.ModelProto) -> float:
@@ -191,7 +182,7 @@ def coarsest(model: onnx.ModelProto) -> float:
     elems = {tensor.data_type for tensor in model.graph.initializer}
     values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
     elems |= {value.type.tensor_type.elem_type for value in values}
-    found = (float(_FINFO(helper.tensor_dtype_to_np_dtype(e)).eps) for e in elems & FLOATS)
+    found = (float(finfo(to_numpy(DTYPE_OF[e])).eps) for e in elems & FLOATS)
     return max(found, default=2.0**-23)
 
 

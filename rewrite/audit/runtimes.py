@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from rewrite.audit.feeds import (
     PLANS,
@@ -29,9 +28,9 @@ from rewrite.audit.feeds import (
     make_feeds,
     open_inputs,
 )
+from rewrite.ops.dtypes import to_numpy
 
-# dtypes of ml_dtypes that onnxruntime takes only as OrtValues of the raw bits.
-_RAW_BITS = {np.dtype(ml_dtypes.bfloat16): (TensorProto.BFLOAT16, np.uint16)}
+_BFLOAT16 = to_numpy("bf16")  # onnxruntime takes it only as an OrtValue of the raw bits
 
 
 class CannotRunError(Exception):
@@ -153,12 +152,10 @@ Runtime = type[OnnxRuntime] | type[Reference]
 
 
 def _ort_value(onnxruntime: Any, array: Array) -> Any:
-    raw = _RAW_BITS.get(array.dtype)
-    if raw is None:
+    if array.dtype != _BFLOAT16:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    elem, bits = raw
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-        np.ascontiguousarray(array).view(bits), elem
+        np.ascontiguousarray(array).view(np.uint16), TensorProto.BFLOAT16
     )
 
 
@@ -166,8 +163,7 @@ def _from_ort(value: Any) -> Array:
     if value.element_type() != TensorProto.BFLOAT16:
         return np.asarray(value.numpy())
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
-    return np.frombuffer(raw, dtype=dtype).reshape(tuple(value.shape()))
+    return np.frombuffer(raw, dtype=_BFLOAT16).reshape(tuple(value.shape()))
 
 
 def _first_line(problem: Exception) -> str:

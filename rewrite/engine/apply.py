@@ -103,4 +103,4 @@ class Applier:
             raise RefusedError(f"'{name}' would be replaced by an absent operand")
         if not is_graph_value(new):
             new = builder.constant(new, self.facts.type(root).dtype, name)
-        return root, cast(ir.Value, new)
+        return root, new

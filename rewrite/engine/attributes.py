@@ -55,8 +55,7 @@ def carried_node(env: Env, name: str) -> ir.Node | None:
         return None
     if not is_graph_value(value):
         raise RefusedError(f"'{name}' is not a value of the graph: nothing to carry")
-    producer: ir.Node | None = value.producer()  # type: ignore[attr-defined]
-    return producer
+    return value.producer()
 
 
 def _carried(

@@ -126,7 +126,7 @@ class Builder:
         late: list[tuple[int, object]] = []
         for index, operand in enumerate(operands):
             if operand is None or is_graph_value(operand):
-                values.append(operand)  # type: ignore[arg-type]
+                values.append(operand)
             else:
                 values.append(None)
                 late.append((index, operand))
@@ -322,7 +322,7 @@ def _case(expr: ast.Case) -> Make:
 
 def _flows(builder: Builder, value: object) -> bool:
     """Whether it is a graph value known only when the model runs."""
-    return is_graph_value(value) and builder.facts.constant(value) is None  # type: ignore[arg-type]
+    return is_graph_value(value) and builder.facts.constant(value) is None
 
 
 # Diagnostics are of no use here: names were checked when the pack was loaded.

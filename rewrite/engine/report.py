@@ -12,6 +12,7 @@ import onnx_ir as ir
 from rewrite.engine.ledger import Ledger
 from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
+from rewrite.match.structure import operator_words
 from rewrite.schema import UNKNOWN, Type
 from rewrite.target import support
 from rewrite.target.target import Target
@@ -46,9 +47,9 @@ def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
             continue
         reason = _reason(loaded, target, node)
         if reason is not None:
-            prefix = f"{node.domain}." if node.domain else ""
+            operator = operator_words((node.domain, node.op_type))
             name = str(node.outputs[0].name if node.outputs else node.name)
-            found.append({"node": name, "operator": prefix + node.op_type, "reason": reason})
+            found.append({"node": name, "operator": operator, "reason": reason})
     return found
 
 

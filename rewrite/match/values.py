@@ -14,10 +14,11 @@ import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from rewrite.ops import dtypes
 from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.schema import DTYPE_CLASSES
 
@@ -225,8 +226,7 @@ def integer_range(name: str) -> tuple[int, int]:
     """The least and the largest value of an integer type."""
     if name not in DTYPE_CLASSES["int"]:
         raise Unknown(f"{name} is not an integer type")
-    bits = int(name[1:])
-    return (0, (1 << bits) - 1) if name[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return dtypes.integer_range(name)
 
 
 @dataclass(slots=True)
@@ -269,7 +269,7 @@ class Env:
             return weak(value)
         found = self._tensors.get(value)
         if found is None:
-            found = self._load(value)  # type: ignore[arg-type]
+            found = self._load(value)
             self._tensors[value] = found
         return found
 
@@ -293,6 +293,6 @@ class Env:
         return value if isinstance(value, bool) else value is not None
 
 
-def is_graph_value(value: object) -> bool:
+def is_graph_value(value: object) -> TypeGuard[ir.Value]:
     """Whether it is a value of the model's graph."""
     return hasattr(value, "producer")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rewrite.ops.call import Array, Arrays, Call, Evaluation, Types
-from rewrite.ops.dtypes import of_numpy, to_numpy
+from rewrite.ops.dtypes import BITS, finfo, integer_range, of_numpy, to_numpy
 from rewrite.ops.registry import op, value
-from rewrite.schema import DTYPE_OF, DTYPES, Type
+from rewrite.schema import DTYPE_CLASSES, DTYPE_OF, Type
 
 # Element types that no conversion here reads or writes.
 _REFUSED = frozenset({"string", "c64", "c128"})
@@ -22,18 +22,9 @@ _REFUSED = frozenset({"string", "c64", "c128"})
 _FLOAT8 = frozenset({"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"})
 _SMALL_FLOATS = frozenset({"f4e2m1", "f6e2m3", "f6e3m2"})  # finite only: they always saturate
 
-BITS = {name: int("".join(c for c in name.split("e")[0] if c.isdigit()) or 0) for name in DTYPES}
-BITS["bool"] = 8
-
 
 def is_float(name: str) -> bool:
-    return name[0] == "f" or name == "bf16"
-
-
-def limits(name: str) -> tuple[int, int]:
-    """The range of an integer type."""
-    bits = BITS[name]
-    return (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return name in DTYPE_CLASSES["f"]
 
 
 def convert(x: Array, target: str, saturate: bool = True, round_mode: str = "up") -> Array | None:
@@ -61,7 +52,7 @@ def _to_native(x: Array, source: str) -> Array:
 
 
 def _to_integer(x: Array, target: str) -> Array | None:
-    low, high = limits(target)
+    low, high = integer_range(target)
     if x.dtype.kind == "f":
         whole = np.trunc(x.astype(np.float64))
         if not np.all((whole >= low) & (whole < float(high) + 1)):
@@ -115,9 +106,7 @@ def to_float8(x: Array, target: str, saturate: bool) -> Array:
 
 
 def _clamped(x: Array, target: str) -> Array:
-    import ml_dtypes
-
-    largest = float(ml_dtypes.finfo(to_numpy(target)).max)  # type: ignore[no-untyped-call]
+    largest = float(finfo(to_numpy(target)).max)
     # Clamped before rounding: what is above the largest number rounds to it or overflows.
     return np.clip(x, -largest, largest).astype(to_numpy(target))
 

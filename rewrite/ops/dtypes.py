@@ -1,14 +1,17 @@
 """Element types: ONNX's type strings and numpy's types for the short names of `schema.DTYPES`.
 
-In: nothing. Out: tables and the two conversions between short names and numpy types.
+In: nothing. Out: tables, the conversions between short names and numpy types, widths, limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
+
+from rewrite.schema import DTYPES
 
 # onnx/defs/data_type_utils.cc: the word inside tensor(...).
 ONNX_NAMES: Mapping[str, str] = {
@@ -33,6 +36,27 @@ _EXTENDED: Mapping[str, str] = {
     "f4e2m1": "float4_e2m1fn", "f8e8m0": "float8_e8m0fnu", "u2": "uint2", "s2": "int2",
     "f6e2m3": "float6_e2m3fn", "f6e3m2": "float6_e3m2fn",
 }  # fmt: skip
+
+
+# Width of an element in bits; 0 for strings.
+BITS: Mapping[str, int] = {
+    name: 8 if name == "bool" else int("".join(filter(str.isdigit, name.split("e")[0])) or 0)
+    for name in DTYPES
+}
+
+
+def integer_range(name: str) -> tuple[int, int]:
+    """The least and the largest value of an integer type."""
+    bits = BITS[name]
+    return (0, (1 << bits) - 1) if name[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def finfo(dtype: np.dtype[np.generic]) -> Any:
+    """Limits of a float type, numpy's own types too; ml_dtypes has no annotations."""
+    import ml_dtypes
+
+    limits: Any = ml_dtypes.finfo
+    return limits(dtype)
 
 
 def from_type_string(text: str) -> str | None:

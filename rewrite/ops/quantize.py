@@ -16,10 +16,10 @@ import numpy as np
 
 from rewrite.ops import dims
 from rewrite.ops.call import Array, Arrays, Call, Evaluation, Types
-from rewrite.ops.cast import convert, is_float, limits
+from rewrite.ops.cast import convert, is_float
 from rewrite.ops.contraction import matmul_shape
 from rewrite.ops.convolution import conv_shape
-from rewrite.ops.dtypes import of_numpy, to_numpy
+from rewrite.ops.dtypes import integer_range, of_numpy, to_numpy
 from rewrite.ops.registry import op, value
 from rewrite.schema import Shape, Type
 
@@ -121,7 +121,7 @@ def quantize_linear_value(e: Evaluation) -> Arrays | None:
             shift = 0.0 if offset is None else offset.astype(np.float32)
             found = convert(ratio + shift, target, e.integer("saturate", 1) != 0)
             return None if found is None else (found,)
-        low, high = limits(target)
+        low, high = integer_range(target)
         steps = np.rint(ratio.astype(np.float64))
         shifted = steps + (0 if offset is None else offset.astype(np.float64))
         return (np.clip(shifted, low, high).astype(np.int64).astype(to_numpy(target)),)

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rewrite.ops.cast import BITS, convert, limits
-from rewrite.ops.dtypes import to_numpy
+from rewrite.ops.cast import convert
+from rewrite.ops.dtypes import BITS, integer_range, to_numpy
 from rewrite.ops.evaluate import evaluate
 from rewrite.schema import DTYPES
 
@@ -107,20 +107,20 @@ def test_powers_of_two(mode: str, wanted: list[int]) -> None:
 @pytest.mark.parametrize("target", INTEGERS)
 @pytest.mark.parametrize("source", INTEGERS)
 def test_integers_wrap(source: str, target: str) -> None:
-    low, high = limits(source)
+    low, high = integer_range(source)
     numbers = sorted({low, low + 1, -1, 0, 1, 7, 100, 200, 40000, 2**31, high - 1, high})
     numbers = [n for n in numbers if low <= n <= high]
     wide = np.array(numbers, np.uint64 if source == "u64" else np.int64)
     found = convert(wide.astype(to_numpy(source)), target)
     assert found is not None
-    least, most = limits(target)
+    least, most = integer_range(target)
     wanted = [(n - least) % (most - least + 1) + least for n in numbers]
     assert [int(v) for v in found] == wanted
 
 
 @pytest.mark.parametrize("target", INTEGERS)
 def test_floats_are_truncated(target: str) -> None:
-    low, high = limits(target)
+    low, high = integer_range(target)
     numbers = [v for v in (-1.9, -1.0, -0.9, -0.0, 0.9, 1.5, 2.5, 7.99, 200.7, 2.0**40)
                if low - 1 < v < high + 1]  # fmt: skip
     found = convert(np.array(numbers, np.float64), target)

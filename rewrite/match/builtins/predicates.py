@@ -13,7 +13,7 @@ import numpy as np
 from rewrite.match.builtins.queries import dtype_of
 from rewrite.match.builtins.registry import Dtype, builtin
 from rewrite.match.values import Env, Tensor, Unknown, integer_range
-from rewrite.ops.dtypes import to_numpy
+from rewrite.ops.dtypes import finfo, to_numpy
 from rewrite.schema import DTYPE_CLASSES
 
 
@@ -119,14 +119,8 @@ def normal(x: Tensor, dtype: Dtype) -> bool:
         rounded = Tensor(x.array, dtype).rounded().astype(np.float64)
     except Unknown:
         return False
-    regular = np.isfinite(rounded) & (np.abs(rounded) >= _least_normal(dtype))
+    regular = np.isfinite(rounded) & (np.abs(rounded) >= float(_finfo(dtype).smallest_normal))
     return bool((regular | (x.array == 0)).all())
-
-
-def _least_normal(dtype: str) -> float:
-    if dtype not in DTYPE_CLASSES["f"]:
-        raise Unknown(f"{dtype} is not a float type")
-    return float(_finfo(dtype).smallest_normal)
 
 
 @builtin
@@ -208,12 +202,8 @@ def _finite_ends(name: str) -> tuple[float, float]:
 
 
 def _finfo(name: str) -> Any:
-    """Limits of a float type; `ml_dtypes.finfo` knows numpy's own types too."""
     if name not in DTYPE_CLASSES["f"]:
         raise Unknown(f"{name} is not a float type")
-    import ml_dtypes
-
-    finfo: Any = ml_dtypes.finfo
     return finfo(to_numpy(name))
 
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from rewrite.graph.uses import use_count
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Value, builtin
 from rewrite.match.operators import same
-from rewrite.match.structure import read_attribute
+from rewrite.match.structure import operator_words, read_attribute
 from rewrite.match.values import (
     ElementType,
     Env,
@@ -25,13 +25,14 @@ from rewrite.match.values import (
     is_graph_value,
     weak,
 )
+from rewrite.ops.dtypes import BITS
 from rewrite.schema import DTYPE_CLASSES, Type
 
 
 def type_of(env: Env, x: object) -> Type:
     """The type of anything that has one; parts not known are None."""
     if is_graph_value(x):
-        return env.facts.type(x)  # type: ignore[arg-type]
+        return env.facts.type(x)
     tensor = x if isinstance(x, Tensor) else weak(x)
     return Type(tensor.dtype, tensor.shape)
 
@@ -117,7 +118,7 @@ def known_rank(env: Env, x: Value) -> bool:
 @builtin
 def is_const(env: Env, x: Value) -> bool:
     """Whether the value is known and no caller can override it."""
-    return not is_graph_value(x) or env.facts.constant(x) is not None  # type: ignore[arg-type]
+    return not is_graph_value(x) or env.facts.constant(x) is not None
 
 
 @builtin
@@ -130,7 +131,7 @@ def scalar(env: Env, x: Value) -> float:
         if x.array.size and (x.array == first).all():
             return first[0].item()  # type: ignore[no-any-return]
         raise Unknown("the constant is not one number")
-    found = env.facts.scalar(x)  # type: ignore[arg-type]
+    found = env.facts.scalar(_graph_value(x))
     if found is None:
         raise Unknown(f"{describe(x)} is not a constant of one number")
     return found
@@ -250,14 +251,9 @@ def is_unsigned(env: Env, x: object) -> bool:
 def bits(env: Env, x: object) -> int:
     """The width of an element in bits."""
     name = dtype_of(env, x)
-    width = {"bool": 8, "bf16": 16, "f4e2m1": 4}.get(name)
-    if width is not None:
-        return width
-    if name.startswith("f8"):
-        return 8
     if name == "string":
         raise Unknown("a string has no width")
-    return int(name[1:])
+    return BITS[name]
 
 
 @builtin
@@ -284,7 +280,7 @@ def op(x: Value) -> str:
     node = _producer(x)
     if node is None:
         return ""
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return operator_words((node.domain, node.op_type))
 
 
 @builtin
@@ -349,7 +345,7 @@ def _certainly(a: object, b: object) -> bool:
 def _graph_value(x: object) -> ir.Value:
     if not is_graph_value(x):
         raise Unknown(f"{describe(x)} is no value of the graph")
-    return x  # type: ignore[return-value]
+    return x
 
 
 def _producer(x: object) -> ir.Node | None:
