@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from rewrite.errors import error
 from rewrite.lang import ast
 from rewrite.match.builtins import registry
-from rewrite.match.operators import binary, compare, member, negative
+from rewrite.match.operators import binary, compare, decided, member, negative
 from rewrite.match.targets import FIELDS, METHODS
-from rewrite.match.values import ElementType, Env, Tensor, Unknown, describe
+from rewrite.match.values import ElementType, Env, Unknown
 from rewrite.schema import DOMAINS, DTYPES
 
 Closure = Callable[[Env], object]
@@ -96,23 +96,15 @@ def _index(expr: ast.Index) -> Closure:
         return None if closure is None else registry.to_int(env, closure(env))
 
     def item(env: Env) -> object:
-        sequence, i = _sequence(base(env)), place(env, start)
+        sequence, i = registry.to_items(env, base(env)), place(env, start)
         if i is None or not -len(sequence) <= i < len(sequence):
             raise Unknown(f"place {i} is not within a list of {len(sequence)}")
         return sequence[i]
 
     def part(env: Env) -> object:
-        return _sequence(base(env))[slice(place(env, start), place(env, stop))]
+        return registry.to_items(env, base(env))[slice(place(env, start), place(env, stop))]
 
     return part if expr.is_slice else item
-
-
-def _sequence(value: object) -> tuple[object, ...]:
-    if isinstance(value, tuple):
-        return value
-    if isinstance(value, Tensor) and value.array.ndim == 1:
-        return tuple(value.array.tolist())
-    raise Unknown(f"{describe(value)} is not a list")
 
 
 def _call(expr: ast.Call) -> Closure:
@@ -171,20 +163,10 @@ def _binary(expr: ast.Binary) -> Closure:
 
 
 def _kleene(expr: ast.Binary) -> Closure:
-    left, right = compile_condition(expr.left), compile_condition(expr.right)
-    decides = expr.operator == "or"
-
-    def decide(env: Env) -> bool:
-        try:
-            if left(env) is decides:
-                return decides
-        except Unknown:
-            if right(env) is decides:
-                return decides
-            raise
-        return right(env)
-
-    return decide
+    sides = compile_condition(expr.left), compile_condition(expr.right)
+    if expr.operator == "or":
+        return lambda env: decided(lambda side: side(env), sides)
+    return lambda env: not decided(lambda side: not side(env), sides)
 
 
 def _case(expr: ast.Case) -> Closure:
@@ -203,16 +185,8 @@ def _for_all(expr: ast.ForAll) -> Closure:
     over, condition, name = compile_expr(expr.over), compile_condition(expr.condition), expr.name
 
     def hold(env: Env) -> bool:
-        unknown: Unknown | None = None
-        for item in registry.to_items(env, over(env)):
-            try:
-                if not condition(env.bound(name, item)):
-                    return False
-            except Unknown as reason:
-                unknown = reason
-        if unknown is not None:
-            raise unknown
-        return True
+        items = registry.to_items(env, over(env))
+        return not decided(lambda item: not condition(env.bound(name, item)), items)
 
     return hold
 

@@ -24,15 +24,9 @@ from rewrite.match.rule import CompiledRule, Match, Mismatch
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
 
-MOST_STEPS = 20_000
-
 Operand = ir.Value | None
 Chosen = tuple[int, str]  # the form of an alternative taken, and its name
 Guarded = tuple[int, int]  # the form of an alternative with a guard, and the guard's number
-
-
-class _OutOfSteps(Exception):  # noqa: N818 - a stop reason
-    pass
 
 
 def match(
@@ -49,7 +43,7 @@ def match(
             found = search.accept()
             if found is not None:
                 return found
-    except _OutOfSteps:
+    except structure.OutOfSteps:
         search.stop()
     return search.mismatch()
 
@@ -255,7 +249,7 @@ class _Search:
         added = [n for n in bound if n not in self.names]
         self.names.update(bound)
         self._take(form.index, (node,), form.shared, named)
-        operands = self.facts.operands(node) if form.legacy else structure.inputs(node)
+        operands = self.facts.operands(node) if form.legacy else structure.trimmed(node.inputs)
         yield from self._operands(form, node, operands)
         self._release((node,))
         for name in added:
@@ -451,8 +445,8 @@ class _Search:
 
     def _step(self) -> None:
         self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise _OutOfSteps
+        if self.steps > structure.MOST_STEPS:
+            raise structure.OutOfSteps
 
     def _fail(self, code: str, reason: str, span: Span | None, subject: object) -> None:
         self.fail(Failure(code, reason, span, subject))
@@ -467,7 +461,7 @@ class _Search:
             self.best = reached, failure
 
     def stop(self) -> None:
-        reason = f"the search was given up after {MOST_STEPS} steps"
+        reason = f"the search was given up after {structure.MOST_STEPS} steps"
         self.best = len(self.nodes), Failure("steps", reason, self.rule.rule.span, self.anchor)
 
     def mismatch(self) -> Mismatch:

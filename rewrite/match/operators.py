@@ -7,7 +7,8 @@ comparison of a size that is not known with anything but itself is `Unknown`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -189,16 +190,8 @@ def _same_lists(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
     """False as soon as one pair is known to differ, whatever is unknown elsewhere."""
     if len(a) != len(b):
         return False
-    unknown: Unknown | None = None
-    for left, right in zip(a, b, strict=True):
-        try:
-            if not same(left, right):
-                return False
-        except Unknown as reason:
-            unknown = reason
-    if unknown is not None:
-        raise unknown
-    return True
+    pairs = tuple(zip(a, b, strict=True))
+    return not decided(lambda pair: not same(*pair), pairs)
 
 
 def member(item: object, group: object) -> bool:
@@ -207,10 +200,19 @@ def member(item: object, group: object) -> bool:
         group = tuple(group.array.tolist())
     if not isinstance(group, tuple):
         raise Unknown(f"{describe(group)} is not a list")
+    return decided(lambda other: same(item, other), group)
+
+
+T = TypeVar("T")
+
+
+def decided(holds: Callable[[T], bool], items: Iterable[T]) -> bool:
+    """Whether it holds for some item. As Kleene's `or`: one that holds decides, else one that is
+    unknown makes the answer unknown."""
     unknown: Unknown | None = None
-    for other in group:
+    for item in items:
         try:
-            if same(item, other):
+            if holds(item):
                 return True
         except Unknown as reason:
             unknown = reason

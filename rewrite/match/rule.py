@@ -162,9 +162,9 @@ class Match:
 class Mismatch:
     """Why a rule does not match at an anchor: the attempt that got furthest.
 
-    `code` is stable (docs/language.md lists the codes), `reason` is for people, `span` is the part
-    of the rule that did not hold, `subject` the node or value it was tried on, `matched` how many
-    nodes of the pattern had been found.
+    `code` is one stable word, `reason` is for people, `span` is the part of the rule that did not
+    hold, `subject` the node or value it was tried on, `matched` how many nodes of the pattern had
+    been found.
     """
 
     code: str

@@ -25,22 +25,17 @@ Operand = ir.Value | None
 Operands = Sequence[Operand]
 Matching = Callable[[ir.Node, Facts, CompiledRule, Target | None], Match | None]
 
-MOST_STEPS = 20_000
 UNSET = object()
 
 _steps: ContextVar[list[int]] = ContextVar("steps")
-
-
-class OutOfSteps(Exception):  # noqa: N818 - a stop reason
-    """The search was given up."""
 
 
 def tick() -> None:
     """Count a choice."""
     steps = _steps.get()
     steps[0] += 1
-    if steps[0] > MOST_STEPS:
-        raise OutOfSteps
+    if steps[0] > structure.MOST_STEPS:
+        raise structure.OutOfSteps
 
 
 def number_holds(facts: Facts, value: ir.Value, rule: CompiledRule, index: int) -> bool:
@@ -65,18 +60,10 @@ def attribute(facts: Facts, node: ir.Node, rule: CompiledRule, index: int, place
 
 def padded(operands: Operands, count: int, always: bool) -> Operands | None:
     """So many operands, None for those absent. Where there are more: None, or all if `always`."""
-    found = trimmed(operands) if not always else tuple(operands)
+    found = structure.trimmed(operands) if not always else tuple(operands)
     if len(found) > count:
         return found if always else None
     return (*found, *(None,) * (count - len(found)))
-
-
-def trimmed(operands: Operands) -> Operands:
-    """Without absent operands at the end."""
-    found = tuple(operands)
-    while found and found[-1] is None:
-        found = found[:-1]
-    return found
 
 
 def both(pair: Operands) -> tuple[Operands, ...]:
@@ -160,6 +147,7 @@ _NAMESPACE: dict[str, object] = {
     "cuts": structure.cuts,
     "fewest_uses": structure.fewest_uses,
     "same_attribute": structure.same_attribute,
+    "trimmed": structure.trimmed,
 }
 
 
@@ -172,7 +160,7 @@ def load(program: Program) -> Matching:
         **names,
         **constants,
     }
-    exec(program.code, space)  # noqa: S102 - checked by codegen.check before it was compiled
+    exec(program.code, space)  # noqa: S102 - checked by codecheck before it was compiled
     run = space["match"]
     assert callable(run)
 
@@ -182,7 +170,7 @@ def load(program: Program) -> Matching:
         token = _steps.set([0])
         try:
             found = run(node, facts, rule, target)
-        except OutOfSteps:
+        except structure.OutOfSteps:
             return None
         finally:
             _steps.reset(token)

@@ -6,7 +6,7 @@ several. Interpreter and generated code both ask here; what differs is who keeps
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
 
@@ -31,9 +31,15 @@ from rewrite.schema import DTYPE_ATTRIBUTES, DTYPE_CLASSES, DTYPE_OF, Dim
 # Relative error of a literal in a rule that is not exact, by the constant's element type.
 TOLERANCES: Mapping[str, float] = {"f32": 4 * 2.0**-23, "f16": 1e-3, "bf16": 1e-2, "f64": 1e-7}
 
+# How many choices one attempt at an anchor may meet: then the search is given up.
+MOST_STEPS = 20_000
 # How many candidates one search through uses, and one search for chains, may look at.
 MOST_FORWARD = 512
 MOST_PATHS = 64
+
+
+class OutOfSteps(Exception):  # noqa: N818 - a stop reason
+    """The search was given up."""
 
 
 # --- attributes --------------------------------------------------------------------------------
@@ -213,9 +219,9 @@ def subject_words(subject: object) -> str:
 # --- ways through the graph --------------------------------------------------------------------
 
 
-def inputs(node: ir.Node) -> tuple[ir.Value | None, ...]:
-    """The node's operands without absent ones at the end."""
-    found = tuple(node.inputs)
+def trimmed(operands: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ...]:
+    """Operands without absent ones at the end."""
+    found = tuple(operands)
     while found and found[-1] is None:
         found = found[:-1]
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rewrite.match.builtins.registry import Ints, Items, Tensors, builtin, to_bool
-from rewrite.match.operators import same
+from rewrite.match.operators import arithmetic, same
 from rewrite.match.values import Env, Tensor, Unknown, check_size, describe
 
 
@@ -198,13 +198,15 @@ def _truths(env: Env, x: object) -> tuple[bool, ...]:
 @builtin
 def axis(a: int, rank: int) -> int:
     """The axis counted from the front."""
-    return _place(a, rank)
+    if not -rank <= a < rank:
+        raise Unknown(f"axis {a} is not within rank {rank}")
+    return a % rank
 
 
 @builtin
 def axes(list_: Ints, rank: int) -> Items:
     """The axes counted from the front, in ascending order, each once; at least one."""
-    found = tuple(sorted(_place(a, rank) for a in list_))
+    found = tuple(sorted(axis(a, rank) for a in list_))
     if not found or len(set(found)) != len(found):
         raise Unknown("the axes are empty, or one occurs twice")
     return found
@@ -253,7 +255,7 @@ def piece(sizes: Ints, start: int, end: int) -> int:
 @builtin
 def shape_reduced(shape: Items, axes: Ints, keep: bool) -> Items:
     """The shape after a reduction along the axes."""
-    reduced = {_place(a, len(shape)) for a in axes}
+    reduced = {axis(a, len(shape)) for a in axes}
     if keep:
         return tuple(1 if i in reduced else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in reduced)
@@ -262,8 +264,6 @@ def shape_reduced(shape: Items, axes: Ints, keep: bool) -> Items:
 @builtin
 def total(list_: Tensors) -> Tensor:
     """The sum of a list of constants, element by element."""
-    from rewrite.match.operators import arithmetic
-
     result = list_[0]
     for item in list_[1:]:
         result = arithmetic("+", result, item)

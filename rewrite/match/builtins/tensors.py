@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from rewrite.match.builtins import lists
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Tensors, builtin
 from rewrite.match.values import Array, Env, Tensor, Unknown, check_size, join_dtypes, working
 from rewrite.ops.dtypes import to_numpy
@@ -32,7 +33,7 @@ def along(v: Tensor, axis: int, rank: int) -> Tensor:
     if v.array.ndim != 1:
         raise Unknown(f"a constant of rank {v.array.ndim} is not a vector")
     shape = [1] * rank
-    shape[_axis(axis, rank)] = v.array.size
+    shape[lists.axis(axis, rank)] = v.array.size
     return _same(v, v.array.reshape(shape))
 
 
@@ -109,7 +110,7 @@ def varies_along(v: Tensor, axis: int, rank: int) -> bool:
     if v.array.ndim > rank:
         return False
     padded = (1,) * (rank - v.array.ndim) + v.shape
-    place = _axis(axis, rank)
+    place = lists.axis(axis, rank)
     return all(n == 1 for i, n in enumerate(padded) if i != place)
 
 
@@ -351,9 +352,3 @@ def arange(start: int, stop: int, step: int = 1) -> Tensor:
     """The integers from `start` to before `stop` as a vector."""
     check_size((max(0, math.ceil((stop - start) / step)),))
     return Tensor(np.arange(start, stop, step, dtype=np.int64), None)
-
-
-def _axis(axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise Unknown(f"axis {axis} is not within rank {rank}")
-    return axis % rank
