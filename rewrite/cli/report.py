@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 MOST_ROWS = 20  # of any list on the terminal; the JSON has all of it
+
+_TIDIED = {
+    "dead": ("unused node removed", "unused nodes removed"),
+    "common": ("equal node merged", "equal nodes merged"),
+    "duplicate": ("equal constant merged", "equal constants merged"),
+    "lifted": ("Constant node made an initializer", "Constant nodes made initializers"),
+    "inlined": ("function call inlined", "function calls inlined"),
+}
+_STOPPED = {
+    "limit_applications": "stopped by the limit on applications",
+    "limit_time": "stopped by the limit on time",
+    "limit_growth": "stopped by the limit on growth",
+    "cycle": "stopped because rules undo each other",
+}
 
 
 def build(
@@ -45,18 +60,13 @@ def build(
         "unsupported": list(stats["unsupported"]),
         "refused": [{"rule": r.rule, "node": r.node, "reason": r.reason} for r in journal.refused],
         "cycles": [{"rules": list(c.rules), "nodes": list(c.nodes)} for c in journal.cycles],
+        "notes": list(result.loaded.notes),
         "stop": dataclasses.asdict(journal.stop),
-        "seconds": _seconds(stats["seconds"]),
+        "seconds": {name: round(value, 4) for name, value in stats["seconds"].items()},
     }
     if verification is not None:
         report["verified"] = _verified(verification)
     return report
-
-
-def _seconds(parts: Mapping[str, float]) -> dict[str, float]:
-    """`total` of the run itself does not hold what came after it: saving."""
-    whole = parts.get("total", 0.0) + parts.get("save", 0.0)
-    return {name: round(value, 4) for name, value in {**parts, "total": whole}.items()}
 
 
 def _verified(v: Verification) -> Report:
@@ -102,15 +112,17 @@ def text(report: Report) -> Iterator[str]:
     yield f"nodes       {report['nodes_before']} -> {report['nodes_after']}"
     yield f"kernels     {report['kernels_before']} -> {report['kernels_after']}"
     yield from _fired(report)
-    yield from _section("groups", _groups(report["groups"]))
-    yield from _tidied(report)
-    ledger = report["ledger"]
-    yield f"ledger      {ledger['total']}"
-    by_reason = _count(f"{u['operator']} {u['reason']}" for u in report["unsupported"])
-    yield from _section("unsupported", [f"{n:5d}  {what}" for what, n in by_reason.items()])
+    yield from _section("groups", [f"{n:5d}  {what}" for n, what, _ in groups(report)])
+    if done := tidied(report):
+        yield f"tidied      {', '.join(done)}"
+    yield f"ledger      {report['ledger']['total']}"
+    rows = [f"{len(nodes):5d}  {what}" for what, nodes in unsupported(report).items()]
+    yield from _section("unsupported", rows)
     yield from _section("refused", _refused(report["refused"]))
     for cycle in report["cycles"]:
         yield f"cycle       {' -> '.join(cycle['rules'])}"
+    for note in report["notes"]:
+        yield f"note        {note}"
     yield f"stop        {stopped(report['stop'])}"
     yield "seconds     " + "  ".join(f"{k} {v:.3f}" for k, v in report["seconds"].items())
     if "verified" in report:
@@ -119,23 +131,59 @@ def text(report: Report) -> Iterator[str]:
 
 def stopped(stop: Mapping[str, Any]) -> str:
     """Why the run ended."""
-    rounds = stop["rounds"]
-    return f"{stop['reason']} after {rounds} round{'' if rounds == 1 else 's'}"
+    reason = _STOPPED.get(stop["reason"], stop["reason"])
+    return f"{reason} after {_counted(stop['rounds'], 'round')}"
 
 
 def verdict(verified: Mapping[str, Any]) -> str:
     """One line on the comparison with the original."""
     if verified["status"] == "unverified":
         return f"not compared: {verified['reason']}"
-    count = verified["runs"]
-    runs = f"{count} run{'' if count == 1 else 's'} with {verified['runtime']}"
+    runs = f"with {verified['runtime']}"
+    if verified["runs"]:  # none where the rewritten model cannot even be loaded
+        runs = f"in {_counted(verified['runs'], 'run')} {runs}"
     if verified["status"] == "different":
-        return f"DIFFERENT in {runs}: {verified['reason']}"
+        return f"DIFFERENT {runs}: {verified['reason']}"
     if verified["bound"] == "exact":
-        return f"equal bit for bit in {runs}"
-    return (
-        f"equal within {verified['bound']}, conditioning {verified['conditioning']:.3g}, in {runs}"
-    )
+        return f"equal bit for bit {runs}"
+    factor = verified["conditioning"]
+    times = f" times {factor:.3g} (conditioning)" if factor > 1 else ""
+    return f"equal within {verified['bound']}{times} {runs}"
+
+
+def groups(report: Report) -> list[tuple[int, str, str]]:
+    """How many, of what, by which rule: groups of the same operators are one row.
+
+    Functions whose bodies differ in attributes or shapes are told apart by a number at the end of
+    their name; the row says how many there are.
+    """
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for group in report["groups"]:
+        what = f"{re.sub(r'_[0-9]+$', '', group['name'])}: {' + '.join(group['nodes'])}"
+        kinds.setdefault((what, group["rule"]), []).append(group["name"])
+    rows = []
+    for (what, rule), names in kinds.items():
+        functions = len(set(names))
+        more = f" ({functions} functions)" if functions > 1 else ""
+        rows.append((len(names), what + more, rule))
+    return sorted(rows, key=lambda row: (-row[0], row[1], row[2]))
+
+
+def tidied(report: Report) -> list[str]:
+    """What was done besides rules."""
+    parts = [("node computed", "nodes computed", sum(report["folded"].values()))]
+    for kind, count in report["cleaned"].items():
+        one, several = _TIDIED.get(kind, (kind, kind))
+        parts.append((one, several, count))
+    return [f"{n} {one if n == 1 else several}" for one, several, n in parts if n]
+
+
+def unsupported(report: Report) -> dict[str, list[str]]:
+    """Operator and reason -> names of the nodes, the most frequent first."""
+    nodes: dict[str, list[str]] = {}
+    for row in report["unsupported"]:
+        nodes.setdefault(f"{row['operator']} {row['reason']}", []).append(row["node"])
+    return dict(sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0])))
 
 
 def _fired(report: Report) -> Iterator[str]:
@@ -148,12 +196,6 @@ def _fired(report: Report) -> Iterator[str]:
         yield "fired       no rule"
 
 
-def _groups(groups: list[dict[str, Any]]) -> list[str]:
-    """Groups by what they hold, as `Conv + Relu`."""
-    counts = _count(f"{g['name']}: {' + '.join(g['nodes'])}" for g in groups)
-    return [f"{n:5d}  {what}" for what, n in counts.items()]
-
-
 def _refused(steps: list[dict[str, str]]) -> list[str]:
     """One row per rule, with its first reason: reasons name values, so they are all different."""
     first: dict[str, str] = {}
@@ -163,20 +205,16 @@ def _refused(steps: list[dict[str, str]]) -> list[str]:
     return [f"{n:5d}  {rule}: {first[rule]}" for rule, n in counts.items()]
 
 
-def _tidied(report: Report) -> Iterator[str]:
-    folded = sum(report["folded"].values())
-    parts = [f"{folded} nodes folded"] if folded else []
-    parts += [f"{count} {kind}" for kind, count in report["cleaned"].items()]
-    if parts:
-        yield f"tidied      {', '.join(parts)}"
-
-
 def _section(title: str, rows: list[str]) -> Iterator[str]:
     if rows:
         yield title
         yield from rows[:MOST_ROWS]
     if len(rows) > MOST_ROWS:
         yield f"       and {len(rows) - MOST_ROWS} more kinds, in --json"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _count(items: Iterable[str]) -> dict[str, int]:

@@ -205,6 +205,29 @@ def test_places_that_cannot_be_written_are_known_before_the_work(work, capsys, o
     assert files(work) == before
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--json", "a", "--report", "a"),
+        ("-o", "a", "--trace", "./a"),
+        ("--report", "m.chip.onnx"),
+    ],
+)
+def test_no_two_outputs_are_one_file(work, capsys, options):
+    before = files(work)
+    assert apply(*options) == 2
+    assert "name one file" in complaint(capsys, "RW002")
+    assert files(work) == before
+
+
+def test_notes_about_the_model_are_told(work, capsys):
+    model = onnx.load(work / "m.onnx")
+    model.graph.name = ""
+    onnx.save(model, work / "nameless.onnx")
+    assert apply(model="nameless.onnx") == 0
+    assert "note        a graph without a name was named" in capsys.readouterr().out
+
+
 def test_targets_and_packs_with_errors_are_positioned(work, capsys):
     (work / "chip.yaml").write_text(TARGET + "vector_bytes: 3\n")
     assert apply() == 2

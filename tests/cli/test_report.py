@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 from types import SimpleNamespace
+from typing import get_args
 
 from rewrite.audit.verify import Verification
 from rewrite.cli import report, report_html
-from rewrite.engine.journal import Applied, Cleaned, Cycle, Folded, Grouped, Journal, Refused, Stop
+from rewrite.engine.journal import (
+    Applied,
+    Cleaned,
+    Cycle,
+    Folded,
+    Grouped,
+    Journal,
+    Reason,
+    Refused,
+    Stop,
+)
 from rewrite.engine.ledger import EXACT, Bound, Ledger
 
 RTOL = Bound("equal", rtol=1e-5)
@@ -30,7 +41,12 @@ def journal() -> Journal:
             Refused("r", "fuse", "g", "n2", "shape not shown"),
         ),
         folded=(Folded("Add", "g", ("k",), 12, EXACT, "exact arithmetic"),),
-        groups=(Grouped("ConvPointwise", "conv_pointwise", "g", "a", ("Conv", "Relu")),),
+        groups=(
+            Grouped("ConvPointwise", "conv_pointwise", "g", "a", ("Conv", "Relu")),
+            Grouped("ConvPointwise_2", "conv_pointwise", "g", "b", ("Conv", "Relu")),
+            Grouped("ConvPointwise_3", "conv_pointwise", "g", "c", ("Conv", "Add")),
+            Grouped("ConvPointwise_2", "conv_pointwise", "g", "d", ("Conv", "Relu")),
+        ),
         cleaned=(Cleaned("dead", 4),),
         cycles=(Cycle(("x", "y", "x"), ("n1",)),),
         stop=Stop("fixpoint", 2, 3),
@@ -47,9 +63,10 @@ def result() -> SimpleNamespace:
         "kernels_before": 10,
         "kernels_after": 5,
         "unsupported": [{"node": "z", "operator": "Loop", "reason": "is not an operator of <x>"}],
-        "seconds": {"load": 0.123456, "total": 1.5},
+        "seconds": {"load": 0.123456, "save": 0.5, "total": 1.5},
     }
-    return SimpleNamespace(journal=run, ledger=Ledger.of(run), stats=stats)
+    loaded = SimpleNamespace(notes=["nodes were out of order; they were sorted"])
+    return SimpleNamespace(journal=run, ledger=Ledger.of(run), stats=stats, loaded=loaded)
 
 
 VERIFIED = Verification(
@@ -62,19 +79,24 @@ def test_json_has_what_users_rely_on():
     assert found["target"] == "hexagon"
     assert (found["nodes_before"], found["nodes_after"]) == (10, 6)
     assert (found["kernels_before"], found["kernels_after"]) == (10, 5)
-    assert found["fired"] == {"conv_bn": 2, "conv_pointwise": 1, "drop_identity": 1}
-    assert found["groups"] == [
-        {"name": "ConvPointwise", "rule": "conv_pointwise", "node": "a", "nodes": ["Conv", "Relu"]}
-    ]
+    assert found["fired"] == {"conv_bn": 2, "conv_pointwise": 4, "drop_identity": 1}
+    assert len(found["groups"]) == 4
+    assert found["groups"][0] == {
+        "name": "ConvPointwise",
+        "rule": "conv_pointwise",
+        "node": "a",
+        "nodes": ["Conv", "Relu"],
+    }
     assert found["ledger"]["class"] == "equal"
     assert found["ledger"]["rtol"] == 2e-5
     assert found["unsupported"][0]["node"] == "z"
     assert found["refused"][1] == {"rule": "r", "node": "n2", "reason": "shape not shown"}
     assert (found["stop"]["reason"], found["stop"]["rounds"]) == ("fixpoint", 2)
-    assert found["seconds"] == {"load": 0.1235, "total": 1.5}
+    assert found["seconds"] == {"load": 0.1235, "save": 0.5, "total": 1.5}  # saving counted once
     assert found["verified"]["status"] == "equal"
     assert found["folded"] == {"Add": 1}
     assert found["cleaned"] == {"dead": 4}
+    assert found["notes"] == ["nodes were out of order; they were sorted"]
 
 
 def test_text_says_it_in_order():
@@ -82,14 +104,22 @@ def test_text_says_it_in_order():
     assert lines[0] == "m.onnx -> not written for hexagon"
     assert lines[1].split() == ["nodes", "10", "->", "6"]
     assert lines[2].split() == ["kernels", "10", "->", "5"]
-    assert lines[4].split() == ["2", "conv_bn", "equal(rtol=1e-05)"]
-    assert "    1  ConvPointwise: Conv + Relu" in lines
+    assert lines[4].split() == ["4", "conv_pointwise", "exact"]
+    assert lines[5].split() == ["2", "conv_bn", "equal(rtol=1e-05)"]
+    start = lines.index("groups")
+    assert lines[start + 1 : start + 4] == [
+        "    3  ConvPointwise: Conv + Relu (2 functions)",
+        "    1  ConvPointwise: Conv + Add",
+        "tidied      1 node computed, 4 unused nodes removed",
+    ]
+    assert "note        nodes were out of order; they were sorted" in lines
     assert "    2  r: shape not shown" in lines
     assert "    1  Loop is not an operator of <x>" in lines
     assert "cycle       x -> y -> x" in lines
     assert "ledger      equal(rtol=2e-05)" in lines
     assert lines[-1] == (
-        "verified    equal within equal(rtol=2e-05), conditioning 2, in 3 runs with onnxruntime 1"
+        "verified    equal within equal(rtol=2e-05) times 2 (conditioning) "
+        "in 3 runs with onnxruntime 1"
     )
 
 
@@ -99,8 +129,34 @@ def test_verdicts():
         return report.verdict(built["verified"])
 
     assert verdict("equal", 2, "rt") == "equal bit for bit in 2 runs with rt"
+    assert (
+        verdict("equal", 1, "rt", bound=RTOL) == "equal within equal(rtol=1e-05) in 1 run with rt"
+    )
     assert verdict("different", 2, "rt", reason="y off") == "DIFFERENT in 2 runs with rt: y off"
+    assert verdict("different", 0, "rt", reason="no") == "DIFFERENT with rt: no"
     assert verdict("unverified", reason="no runtime") == "not compared: no runtime"
+
+
+def test_why_a_run_ended():
+    assert report.stopped({"reason": "fixpoint", "rounds": 1}) == "fixpoint after 1 round"
+    found = {
+        reason: report.stopped({"reason": reason, "rounds": 2})
+        for reason in get_args(Reason)
+        if reason != "fixpoint"
+    }
+    assert all(text.startswith("stopped b") for text in found.values()), found
+    assert found["limit_time"] == "stopped by the limit on time after 2 rounds"
+
+
+def test_every_kind_of_tidying_is_told_in_words():
+    counts = {"common": 1, "dead": 2, "duplicate": 1, "inlined": 3, "lifted": 1}
+    assert report.tidied({"folded": {}, "cleaned": counts}) == [
+        "1 equal node merged",
+        "2 unused nodes removed",
+        "1 equal constant merged",
+        "3 function calls inlined",
+        "1 Constant node made an initializer",
+    ]
 
 
 def test_long_lists_are_cut_on_the_terminal_only():
@@ -116,8 +172,8 @@ def test_long_lists_are_cut_on_the_terminal_only():
 def test_trace_is_one_json_object_a_line():
     events = [json.loads(line) for line in report.trace(result())]
     assert [e["event"] for e in events] == [
-        "folded", "applied", "applied", "applied", "refused", "refused", "group", "cleaned",
-        "cycle", "stop",
+        "folded", "applied", "applied", "applied", "refused", "refused", "group", "group", "group",
+        "group", "cleaned", "cycle", "stop",
     ]  # fmt: skip
     assert events[1]["bound"] == {"kind": "equal", "lsb": 0, "rtol": 1e-5, "atol": 0.0}
 
@@ -149,7 +205,12 @@ def test_page_is_whole_self_contained_and_escaped():
     assert page.open == []
     assert page.links == []
     assert "<m>.onnx for hexagon" in page.texts
-    assert "is not an operator of <x>" in page.texts
-    assert {"conv_bn", "ConvPointwise", "Conv + Relu", "Ledger: equal(rtol=2e-05)"} <= set(
-        page.texts
-    )
+    assert "Loop is not an operator of <x>" in page.texts
+    assert {
+        "conv_bn",
+        "ConvPointwise: Conv + Relu (2 functions)",
+        "Ledger: equal(rtol=2e-05)",
+        "4 unused nodes removed",
+        "x → y → x",
+        "nodes were out of order; they were sorted",
+    } <= set(page.texts)

@@ -25,7 +25,7 @@ CLASSES = ("exact", "lsb", "equal", "approx")
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL", type=Path)
+    add("model", metavar="MODEL", type=Path, help="an ONNX file")
     add(
         "--target",
         required=True,
@@ -33,7 +33,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="a name from `rewrite targets`, or a .yaml file",
     )
     add("-o", "--output", metavar="OUT", type=Path, help="where to write (MODEL.TARGET.onnx)")
-    add("--rules", metavar="DIR", action="append", default=[], help="one more pack; repeatable")
+    add(
+        "--rules",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="one more pack, a folder or the name of a shipped one; repeatable",
+    )
     add("--max-class", choices=CLASSES, help="use only rules that claim this or better")
     add("--verify", metavar="N", type=_count, default=0, help="compare N runs with the original")
     add("--json", metavar="FILE", help="the report as JSON; - for stdout, instead of the text")
@@ -47,14 +53,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     output = None if arguments.dry_run else _output(arguments)
     json_file = None if arguments.json in (None, "-") else Path(arguments.json)
-    for place in (output, json_file, arguments.report, arguments.trace):
-        if place is not None:
-            _check_place(place, arguments.model)
+    _check_places(
+        {
+            "--output": output,
+            "--json": json_file,
+            "--report": arguments.report,
+            "--trace": arguments.trace,
+        },
+        arguments.model,
+    )
     with working(f"rewriting {arguments.model.name}") as tell:
         result = _rewrite(arguments, output, tell)
     verification = None
     if arguments.verify:
-        with working(f"comparing {arguments.verify} runs"):
+        with working(f"comparing with {arguments.model.name}"):
             verification = _verify(arguments, result, output)
     name = None if output is None else str(output)
     report = reports.build(result, str(arguments.model), name, verification)
@@ -74,10 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return count
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of runs, 1 or more")
+    return int(text)
 
 
 def _output(arguments: argparse.Namespace) -> Path:
@@ -91,6 +102,18 @@ def _output(arguments: argparse.Namespace) -> Path:
     target = Path(arguments.target)
     name = target.stem if target.suffix in (".yaml", ".yml") else target.name
     return model.with_name(f"{model.stem}.{name}.onnx")
+
+
+def _check_places(places: dict[str, Path | None], model: Path) -> None:
+    """No two outputs are one file, and each can be written as far as is known before the work."""
+    options: dict[Path, str] = {}
+    for option, place in places.items():
+        if place is None:
+            continue
+        _check_place(place, model)
+        other = options.setdefault(place.resolve(), option)
+        if other != option:
+            raise error("RW002", f"{other} and {option} name one file", subject=str(place))
 
 
 def _check_place(place: Path, model: Path) -> None:
