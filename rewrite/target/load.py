@@ -263,7 +263,7 @@ def _build(file: Path, facts: Facts, classes: Mapping[str, frozenset[Operator]])
         memories={name: Memory(**row) for name, row in _items(v, "memories")},
         layouts=tuple(Layout(**row) for row in v.get("layouts", ())),
         cost=Cost(**v.get("cost", {})),
-        sources={_dotted(path): text for path, text in sorted(facts.sources.items(), key=str)},
+        sources={_dotted(path): facts.sources[path] for path in sorted(facts.sources, key=_order)},
     )
 
 
@@ -292,6 +292,11 @@ def _members(
     for name in names:
         found |= {name} if isinstance(name, tuple) else classes.get(name, frozenset())
     return frozenset(found)
+
+
+def _order(path: FactPath) -> list[tuple[bool, int, str]]:
+    """By name, and items of a list by number: [2] before [10]."""
+    return [(True, p, "") if isinstance(p, int) else (False, 0, p) for p in path]
 
 
 def _dotted(path: FactPath) -> str:

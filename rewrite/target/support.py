@@ -40,7 +40,8 @@ def _outside(limits: Limits, call: Call) -> str | None:
     if limits.rank is not None and call.rank is not None:
         least, most = limits.rank
         if not least <= call.rank <= most:
-            return f"takes rank {least} to {most}, not {call.rank}"
+            ranks = f"{least}" if least == most else f"{least} to {most}"
+            return f"takes rank {ranks}, not {call.rank}"
     for index in limits.constant:
         if index < len(call.constant) and not call.constant[index]:
             return f"needs operand {index} to be constant"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from rewrite.target.support import Call, unsupported
@@ -38,6 +40,11 @@ GOOD = {"dtype": "f32", "rank": 4, "static": True, "constant": (False, True)}
 )
 def test_limits(change, reason):
     assert unsupported(TARGET, Call(CONV, **{**GOOD, **change})) == reason
+
+
+def test_a_single_rank_is_no_range():
+    target = dataclasses.replace(TARGET, limits={CONV: Limits(rank=(4, 4))})
+    assert unsupported(target, Call(CONV, rank=3)) == "takes rank 4, not 3"
 
 
 def test_operators():

@@ -6,7 +6,8 @@ NAME is a shipped target or the path of a .yaml file; a file is checked in full.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 from rewrite import resources
 
@@ -50,10 +51,23 @@ def _describe(name: str) -> Iterator[str]:
         bias = f" + {row.bias}" if row.bias else ""
         yield f"  arithmetic {row.activation} x {row.weight}{bias} in {row.accumulator}"
     if target.isa:
-        yield f"  isa        {' '.join([target.isa.triple, target.isa.cpu, *target.isa.features])}"
+        words = (target.isa.triple, target.isa.cpu, *target.isa.features)
+        yield f"  isa        {' '.join(word for word in words if word)}"
     if target.vector_bytes:
-        yield f"  vectors    {target.vector_bytes} bytes, aligned to {target.align_bytes or '?'}"
+        aligned = f", aligned to {target.align_bytes}" if target.align_bytes else ""
+        yield f"  vectors    {target.vector_bytes} bytes{aligned}"
     if target.sources:
         yield "  sources"
-        for fact, source in target.sources.items():
-            yield f"    {fact or 'all'}: {source}"
+        yield from _sources(target.sources)
+
+
+def _sources(sources: Mapping[str, str]) -> Iterator[str]:
+    """Where each fact comes from; neighbours in a list that share a source are one row."""
+    for (_, source), rows in groupby(sources.items(), key=lambda row: (_list(row[0]), row[1])):
+        facts = [fact or "all" for fact, _ in rows]
+        yield f"    {facts[0]}{f' to {facts[-1]}' if len(facts) > 1 else ''}: {source}"
+
+
+def _list(fact: str) -> str:
+    """`fused` of `fused[3]`; a fact that is in no list is itself."""
+    return fact.rpartition("[")[0] or fact if fact.endswith("]") else fact
