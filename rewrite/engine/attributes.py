@@ -6,6 +6,7 @@ operator's schema at the model's opset names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from rewrite.match.values import ElementType, Env, Symbol, Tensor, describe, is_
 from rewrite.ops import schemas
 from rewrite.schema import DTYPES, AttributeSchema, OpSchema
 
+_SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
@@ -132,7 +134,13 @@ def _float(value: object) -> float:
         value = value[0]
     if not isinstance(value, (int, float)):
         raise TypeError("not a number")
-    return float(np.float32(value))  # as it is stored, so that rules meet what a reader would
+    with np.errstate(over="ignore", under="ignore"):
+        stored = float(np.float32(value))  # so that rules meet what a reader would
+    if math.isfinite(value) and not math.isfinite(stored):
+        raise OverflowError("larger than any float32")
+    if value and abs(stored) < _SMALLEST_NORMAL and stored != value:
+        raise OverflowError("smaller than any normal float32")
+    return stored
 
 
 def _string(value: object) -> str:

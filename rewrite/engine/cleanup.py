@@ -117,12 +117,9 @@ class Tidier:
             self._hashed += nbytes(tensor)
             if self._hashed > _HASHED:
                 return None
-        if tensor.dtype == ir.DataType.STRING:
-            content: Hashable = tuple(tensor.numpy().reshape(-1).tolist())
-        elif nbytes(tensor) <= _SMALL:
-            content = tensor.tobytes()
-        else:
-            content = hashlib.blake2b(tensor.tobytes(), digest_size=32).digest()
+        content = _content(tensor)
+        if isinstance(content, bytes) and nbytes(tensor) > _SMALL:
+            content = hashlib.blake2b(content, digest_size=32).digest()
         self._digests[value] = content
         return content
 

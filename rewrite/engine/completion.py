@@ -12,6 +12,7 @@ import onnx_ir as ir
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.sizes import merged
+from rewrite.engine.upstream import operands_first
 from rewrite.graph.facts import Facts
 from rewrite.graph.types import is_vague
 from rewrite.schema import UNKNOWN
@@ -28,7 +29,9 @@ class Completer:
         facts = self.facts
         facts.complete = None  # nodes are gathered here, operands first, and not by recursion
         try:
-            for node in self._gather(value):
+            ordered = operands_first(value, self._untried)
+            self._tried.update(ordered)
+            for node in ordered:
                 self._complete(node)
         finally:
             facts.complete = self
@@ -49,27 +52,12 @@ class Completer:
         finally:
             facts.complete = self
 
-    def _gather(self, value: ir.Value) -> list[ir.Node]:
-        """The untried nodes of incomplete type that `value` is computed by, operands first."""
-        ordered: list[ir.Node] = []
-        pending: list[tuple[ir.Node, bool]] = [(node, False) for node in self._open(value)]
-        while pending:
-            node, ready = pending.pop()
-            if ready:
-                ordered.append(node)
-            elif node not in self._tried:
-                self._tried.add(node)
-                pending.append((node, True))
-                for operand in node.inputs:
-                    if operand is not None:
-                        pending.extend((n, False) for n in self._open(operand))
-        return ordered
-
-    def _open(self, value: ir.Value) -> tuple[ir.Node, ...]:
+    def _untried(self, value: ir.Value) -> ir.Node | None:
+        """The node that computes a value whose type is vague, where it was not tried yet."""
         node = value.producer()
         if node is None or node in self._tried or not is_vague(self.facts.type(value)):
-            return ()
-        return (node,)
+            return None
+        return node
 
     def _complete(self, node: ir.Node) -> list[ir.Value]:
         """Set what is known better now; the values that it concerns."""

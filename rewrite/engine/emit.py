@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from rewrite.engine.admission import admitted, keeps_precision, operand_schema
 from rewrite.engine.attributes import carried_node, resolve
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
@@ -28,7 +29,7 @@ from rewrite.match.operators import binary, negative
 from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value, weak
 from rewrite.ops import schemas
 from rewrite.ops.dtypes import from_type_string
-from rewrite.schema import DOMAINS, OperandSchema, OpSchema
+from rewrite.schema import DOMAINS, OpSchema
 
 _INFIX: Mapping[str, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
@@ -119,6 +120,7 @@ class Builder:
         types = node_types(self.facts, made, values)
         for output, type_ in zip(made.outputs, types, strict=True):
             self.facts.set_type(output, type_)
+        admitted(self.facts, schema, values, made.outputs)
         return made
 
     def _operands(self, schema: OpSchema, operands: Sequence[object]) -> list[ir.Value | None]:
@@ -132,19 +134,19 @@ class Builder:
                 late.append((index, operand))
         for index, operand in late:
             demanded = self._demanded(schema, index, values)
-            values[index] = self.constant(operand, demanded, _operand_schema(schema, index).name)
+            values[index] = self.constant(operand, demanded, operand_schema(schema, index).name)
         return values
 
     def _demanded(
         self, schema: OpSchema, index: int, values: Sequence[ir.Value | None]
     ) -> str | None:
         """The element type that the schema and the other operands fix for operand `index`."""
-        variable = _operand_schema(schema, index).type
+        variable = operand_schema(schema, index).type
         concrete = from_type_string(variable)
         if concrete is not None:
             return concrete
         for other, value in enumerate(values):
-            if value is not None and _operand_schema(schema, other).type == variable:
+            if value is not None and operand_schema(schema, other).type == variable:
                 dtype = self.facts.type(value).dtype
                 if dtype is not None:
                     return dtype
@@ -159,17 +161,9 @@ class Builder:
         if dtype is not None and tensor.dtype not in (None, dtype):
             tensor = Tensor(tensor.array, dtype)
         array = tensor.rounded(dtype)
+        keeps_precision(tensor.array, array, hint)
         self.nbytes += array.nbytes
         return edit.new_constant(self.facts, array, f"{self.rule}_{hint}")
-
-
-def _operand_schema(schema: OpSchema, index: int) -> OperandSchema:
-    inputs = schema.inputs
-    if index < len(inputs):
-        return inputs[index]
-    if inputs and inputs[-1].option == "variadic":
-        return inputs[-1]
-    raise RefusedError(f"{schema.name}-{schema.since} has {len(inputs)} operands")
 
 
 # --- compiling ---------------------------------------------------------------------------------

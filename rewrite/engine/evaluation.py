@@ -9,22 +9,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from rewrite.engine.inference import plain_attributes
+from rewrite.engine.inference import plain_attributes, to_node
 from rewrite.engine.ledger import EXACT, Bound
 from rewrite.graph.facts import Facts, ReferenceAttribute
 from rewrite.ops import registry
+from rewrite.ops.call import Array
 from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.ops.evaluate import evaluate
 from rewrite.schema import DTYPE_CLASSES, DTYPES, Type
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _MOST_REFERENCE = 64 << 20  # bytes of operands that the reference evaluator is given
 # Where runtimes round differently from the reference evaluator by design.
@@ -133,17 +131,14 @@ def _by_reference(facts: Facts, node: ir.Node) -> tuple[Array, ...] | None:
 
 
 def _model(facts: Facts, node: ir.Node, feeds: dict[str, Array]) -> onnx.ModelProto | None:
-    outputs = [f"o{i}" for i in range(len(node.outputs))]
-    inputs = ["" if value is None else f"i{i}" for i, value in enumerate(node.inputs)]
-    proto = helper.make_node(node.op_type, inputs, outputs, domain=node.domain)
-    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    proto = to_node(node)
     given = []
     for name, array in feeds.items():
         dtype = of_numpy(array.dtype)
         if dtype is None or to_numpy(dtype) is None:
             return None
         given.append(helper.make_tensor_value_info(name, DTYPES[dtype], array.shape))
-    made = [onnx.ValueInfoProto(name=name) for name in outputs]
+    made = [onnx.ValueInfoProto(name=name) for name in proto.output]
     imports = [helper.make_opsetid(node.domain, facts.opset(node))]
     graph = helper.make_graph([proto], "node", given, made)
     return helper.make_model(graph, opset_imports=imports, ir_version=10)

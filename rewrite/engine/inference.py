@@ -106,7 +106,7 @@ def _by_onnx(facts: Facts, node: ir.Node, types: Sequence[Type | None]) -> tuple
     try:
         found = onnx.shape_inference.infer_node_outputs(
             schema,
-            _to_node(node),
+            to_node(node),
             known,
             data,
             opset_imports=[onnx.helper.make_opsetid(node.domain, opset)],
@@ -117,7 +117,8 @@ def _by_onnx(facts: Facts, node: ir.Node, types: Sequence[Type | None]) -> tuple
     return tuple(_from_proto(found.get(f"o{i}")) for i in range(len(node.outputs)))
 
 
-def _to_node(node: ir.Node) -> onnx.NodeProto:
+def to_node(node: ir.Node) -> onnx.NodeProto:
+    """The node alone: inputs `i0`, `i1`, ... where present, outputs `o0`, `o1`, ..."""
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
     proto.input.extend("" if v is None else f"i{i}" for i, v in enumerate(node.inputs))
     proto.output.extend(f"o{i}" for i in range(len(node.outputs)))

@@ -24,6 +24,7 @@ from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.shapes import ShapeValues
 from rewrite.engine.sizes import counted_from, one_size_follows, sizes_key
+from rewrite.engine.upstream import operands_first
 from rewrite.graph.facts import Facts
 from rewrite.ops import opaque
 from rewrite.schema import DTYPES, Dim, Type
@@ -125,7 +126,7 @@ class _Relational:
 
         Nodes that are ill-typed are an error where `strict`, else their declared types count.
         """
-        for node in self._upstream(value):
+        for node in operands_first(value, self._untyped):
             try:
                 types = self._infer(node)
             except RefusedError:
@@ -181,31 +182,12 @@ class _Relational:
         number = self.named.setdefault(value, len(self.named))
         return tuple(f"?s{number}.{i}" for i in range(shape[0]))
 
-    def _upstream(self, value: ir.Value) -> list[ir.Node]:
-        """Nodes inside, operands first, that `value` is computed by and that have no type yet."""
-        ordered: list[ir.Node] = []
-        seen: set[ir.Node] = set()
-        pending: list[tuple[ir.Node, bool]] = [(n, False) for n in self._producer(value)]
-        while pending:
-            node, ready = pending.pop()
-            if ready:
-                ordered.append(node)
-                continue
-            if node in seen:
-                continue
-            seen.add(node)
-            pending.append((node, True))
-            for operand in node.inputs:
-                if operand is not None:
-                    pending.extend((n, False) for n in self._producer(operand))
-        return ordered
-
-    def _producer(self, value: ir.Value) -> tuple[ir.Node, ...]:
+    def _untyped(self, value: ir.Value) -> ir.Node | None:
         """The node inside that computes the value, where it has no type yet."""
         node = value.producer()
         if node is None or node not in self.inside or value in self.types:
-            return ()
-        return (node,)
+            return None
+        return node
 
 
 def _differs(old: ir.Value, what: str, before: object, after: object) -> str:

@@ -68,7 +68,7 @@ def outline(
     reason = _why_not(facts, graph, ordered, outputs)
     if reason is not None:
         return Refused(reason)
-    body = _body(facts, graph, ordered, outputs)
+    body = _body(facts, ordered, outputs)
     key = (domain, name, body.key)
     # The copies are made first: afterwards the nodes are no longer wired as they were.
     function = facts.outlined.get(key) or _function(facts, graph, body, domain, name)
@@ -121,20 +121,20 @@ def _why_not_node(facts: Facts, graph: ir.Graph, node: ir.Node) -> str | None:
     return None
 
 
-def _body(
-    facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]
-) -> _Body:
+def _body(facts: Facts, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> _Body:
     inside = {value for node in nodes for value in node.outputs}
     index: dict[ir.Value, str] = {}
     inputs: list[ir.Value] = []
     constants: list[tuple[ir.Value, ir.TensorProtocol]] = []
     wiring: list[Hashable] = []
+    held = _held_by_constant(facts, nodes[0])
     for number, node in enumerate(nodes):
         for value in node.inputs:
             if value is None or value in inside or value in index:
                 continue
             tensor = facts.constant(value)
-            if tensor is not None and set(facts.type(value).shape or ()) <= {1}:
+            small = tensor is not None and set(facts.type(value).shape or ()) <= {1}
+            if tensor is not None and small and facts.type(value).dtype in held:
                 index[value] = f"const_{len(constants)}"
                 constants.append((value, tensor))
             else:
@@ -150,6 +150,13 @@ def _body(
         len(inputs),
     )
     return _Body(tuple(nodes), tuple(inputs), tuple(constants), tuple(outputs), key)
+
+
+def _held_by_constant(facts: Facts, node: ir.Node) -> frozenset[str]:
+    """Element types that a Constant node can have beside `node` (below opset 9: floats only)."""
+    opset = 0 if node.graph is None else facts.import_of(node.graph, "")
+    schema = schemas.lookup("", "Constant", opset)
+    return frozenset() if schema is None else schema.types[schema.outputs[0].type]
 
 
 def _shape_of(facts: Facts, node: ir.Node, index: dict[ir.Value, str]) -> Hashable:

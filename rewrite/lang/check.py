@@ -88,7 +88,7 @@ class _Rule:
         facts = self._steps(expressions)
         if self.rule.emit:
             EmissionChecker(self.rule, expressions, self.operators, opsets, facts).run()
-        check_structure(self.rule, scope, self.vocabulary, self.errors)
+        check_structure(self.rule, self.vocabulary, self.errors)
         check_unused(self.rule, scope, self.errors)
 
     # --- the header

@@ -17,9 +17,7 @@ from rewrite.lang.walk import nodes
 Statement = ast.MatchStatement | ast.EachStatement
 
 
-def check_structure(
-    rule: ast.Rule, scope: Scope, vocabulary: Vocabulary, errors: Collector
-) -> None:
+def check_structure(rule: ast.Rule, vocabulary: Vocabulary, errors: Collector) -> None:
     _connected(rule.match, errors)
     _shared_roots(rule, errors)
     if rule.group is not None:
@@ -145,20 +143,20 @@ def _same(pattern: ast.Pattern, expr: ast.Expr, root: str, vocabulary: Vocabular
         return False
     infix = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
     if isinstance(expr, ast.Binary) and infix.get(pattern.op.name) == expr.operator:
-        return _same_operands(pattern, (expr.left, expr.right), root, vocabulary)
+        return _same_operands(pattern, (expr.left, expr.right), vocabulary)
     if not isinstance(expr, ast.OpExpr):
         return False
     if expr.op.prefix == "@" and expr.op.name == root and not expr.attributes:
-        return _same_operands(pattern, expr.operands, root, vocabulary)
+        return _same_operands(pattern, expr.operands, vocabulary)
     if expr.op != pattern.op:
         return False
-    return _same_operands(pattern, expr.operands, root, vocabulary) and (
+    return _same_operands(pattern, expr.operands, vocabulary) and (
         root in expr.carry or _same_attributes(pattern, expr)
     )
 
 
 def _same_operands(
-    pattern: ast.OpPattern, operands: Sequence[ast.Expr], root: str, vocabulary: Vocabulary
+    pattern: ast.OpPattern, operands: Sequence[ast.Expr], vocabulary: Vocabulary
 ) -> bool:
     if len(operands) != len(pattern.operands):
         return False

@@ -14,11 +14,12 @@ import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from rewrite.ops import dtypes
+from rewrite.ops.call import Array
 from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.schema import DTYPE_CLASSES
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from rewrite.graph.facts import Facts
     from rewrite.target.target import Target
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # The most elements that one computed constant may have; `element_limit.set` changes it.
 MOST_ELEMENTS = 1 << 28
@@ -91,6 +90,11 @@ def working(array: Array) -> Tensor:
     if name is None:
         raise Unknown(f"constants of type {array.dtype} are not computed with")
     check_size(array.shape)
+    with np.errstate(all="ignore"):  # a signalling NaN becomes a quiet one
+        return _widened(array, name)
+
+
+def _widened(array: Array, name: str) -> Tensor:
     if name in ("string", "bool"):
         return Tensor(array, name)
     if name in DTYPE_CLASSES["f"]:
@@ -244,6 +248,7 @@ class Env:
     nodes: tuple[ir.Node, ...] = ()
     lets: Mapping[str, Callable[[Env], object]] = field(default_factory=dict)
     _tensors: dict[object, Tensor] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)  # lets, and why they are unknown
 
     def bound(self, name: str, value: object) -> Env:
         """The same environment with one more name."""
@@ -257,8 +262,14 @@ class Env:
         definition = self.lets.get(name)
         if definition is None:
             raise Unknown(f"`{name}` is not bound")
+        if name in self._failed:
+            raise Unknown(self._failed[name])
         lets = {k: v for k, v in self.lets.items() if k != name}
-        value = self.names[name] = definition(replace(self, lets=lets))
+        try:
+            value = self.names[name] = definition(replace(self, lets=lets))
+        except Unknown as unknown:
+            self._failed[name] = unknown.reason
+            raise
         return value
 
     def tensor(self, value: object) -> Tensor:

@@ -55,6 +55,10 @@ class Attributes:
         value = self.attributes.get(name)
         return default if value is None else float(value)
 
+    def float32(self, name: str, default: float) -> float:
+        """The same as runtimes read it: rounded to float32, in which attributes are stored."""
+        return float(np.float32(self.number(name, default)))
+
     def text(self, name: str, default: str) -> str:
         value = self.attributes.get(name)
         if value is None:

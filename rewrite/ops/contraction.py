@@ -101,7 +101,7 @@ def gemm_value(e: Evaluation) -> Arrays:
 
 
 def _factor(e: Evaluation, name: str, y: Array) -> float | int:
-    factor = float(np.float32(e.number(name, 1.0)))
+    factor = e.float32(name, 1.0)
     return int(factor) if y.dtype.kind in "iu" and factor.is_integer() else factor
 
 

@@ -127,7 +127,7 @@ def fused_matmul_value(e: Evaluation) -> Arrays:
         trans = e.integer(f"trans{side}", 0) != 0
         batch = e.integer(f"transBatch{side}", 0) != 0
         sides.append(np.transpose(x, fused_matmul_order(x.ndim, trans, batch)))
-    y = contract(*sides) * float(np.float32(e.number("alpha", 1.0)))
+    y = contract(*sides) * e.float32("alpha", 1.0)
     return (y.astype(e.array(0).dtype),)
 
 
@@ -259,7 +259,7 @@ def skip_layer_normalization_value(e: Evaluation) -> Arrays | None:
     total, beta = _skip_sum(e, 4), e.optional(3)
     if total.size == 0:
         return None
-    epsilon = float(np.float32(e.number("epsilon", 1e-12)))
+    epsilon = e.float32("epsilon", 1e-12)
     y = standardize(total, (total.ndim - 1,), epsilon) * widen(e.array(2), False)
     y = y if beta is None else y + widen(beta, False)
     return _skip_outputs(e, y, total)
@@ -270,7 +270,7 @@ def skip_simplified_layer_normalization_value(e: Evaluation) -> Arrays | None:
     total = _skip_sum(e, 3)
     if total.size == 0:
         return None
-    epsilon = float(np.float32(e.number("epsilon", 1e-12)))
+    epsilon = e.float32("epsilon", 1e-12)
     y = rms(total, (total.ndim - 1,), epsilon) * widen(e.array(2), False)
     return _skip_outputs(e, y, total)
 
@@ -300,7 +300,7 @@ def simplified_layer_normalization_value(e: Evaluation) -> Arrays | None:
     if x.size == 0 or e.n_outputs > 1:
         return None
     axes = tuple(range(e.integer("axis", -1) % x.ndim, x.ndim))
-    epsilon = float(np.float32(e.number("epsilon", 1e-5)))
+    epsilon = e.float32("epsilon", 1e-5)
     y = rms(widen(x, False), axes, epsilon) * widen(scale, False)
     return (y.astype(scale.dtype),)
 

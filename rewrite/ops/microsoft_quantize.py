@@ -11,6 +11,7 @@ from rewrite.ops.call import Call, Types
 from rewrite.ops.contraction import gemm_shape, matmul_shape
 from rewrite.ops.convolution import conv_shape
 from rewrite.ops.microsoft import DOMAIN
+from rewrite.ops.movement import joined
 from rewrite.ops.pooling import pooled_sizes
 from rewrite.ops.quantize import check_scale
 from rewrite.ops.reduction import reduced
@@ -52,22 +53,8 @@ def qlinear_where(call: Call) -> Types:
 @op("QLinearConcat", domain=DOMAIN, kind="quantize")
 def qlinear_concat(call: Call) -> Types:
     """Quantized operands one after another, requantized; scale and zero point follow each"""
-    dtype = call.type(1).dtype
     shapes = [call.shape(i) for i in range(2, len(call.inputs), 3)]
-    known = [shape for shape in shapes if shape is not None]
-    if not known:
-        return (Type(dtype, None),)
-    axis = call.axis(call.integer("axis", 0), len(known[0]))
-    result = list(known[0])
-    for shape in known[1:]:
-        if len(shape) != len(result):
-            call.fail(f"a concatenation of tensors of rank {len(result)} and {len(shape)}")
-        for i, size in enumerate(shape):
-            if i != axis:
-                result[i] = dims.same_dim(result[i], size)
-    complete = len(known) == len(shapes)
-    result[axis] = dims.total(shape[axis] for shape in known) if complete else call.fresh()
-    return (Type(dtype, tuple(result)),)
+    return (Type(call.type(1).dtype, joined(call, shapes, call.integer("axis", 0))),)
 
 
 @op("QLinearReduceMean", domain=DOMAIN, kind="quantize")

@@ -194,11 +194,16 @@ def concat(call: Call) -> Types:
     """The operands one after another along an axis"""
     dtype = call.dtype_of(*range(len(call.inputs)))
     shapes = [operand.shape for operand in call.inputs if operand is not None]
+    return (Type(dtype, joined(call, shapes, call.integer("axis", 1))),)
+
+
+def joined(call: Call, shapes: Sequence[Shape | None], axis: int) -> Shape | None:
+    """The shape of tensors one after another along an axis; they agree in the other sizes."""
     known = [shape for shape in shapes if shape is not None]
     if not known:
-        return (Type(dtype, None),)
+        return None
     rank = len(known[0])
-    axis = call.axis(call.integer("axis", 1), rank)
+    axis = call.axis(axis, rank)
     result = list(known[0])
     for shape in known[1:]:
         if len(shape) != rank:
@@ -208,7 +213,7 @@ def concat(call: Call) -> Types:
                 result[i] = dims.same_dim(result[i], size)
     complete = len(known) == len(shapes)
     result[axis] = dims.total(shape[axis] for shape in known) if complete else call.fresh()
-    return (Type(dtype, tuple(result)),)
+    return tuple(result)
 
 
 @value("Concat")

@@ -117,7 +117,7 @@ def batch_normalization_value(e: Evaluation) -> Arrays | None:
     if x.ndim < 2:
         return None
     scale, bias, mean, variance = (per_channel(e.array(i), x.ndim) for i in range(1, 5))
-    epsilon = float(np.float32(e.number("epsilon", 1e-5)))
+    epsilon = e.float32("epsilon", 1e-5)
     with np.errstate(all="ignore"):
         y = (widen(x, False) - mean) / np.sqrt(variance + epsilon) * scale + bias
     return (y.astype(x.dtype),)
@@ -149,7 +149,7 @@ def instance_normalization_value(e: Evaluation) -> Arrays | None:
     x = e.array(0)
     if x.size == 0:
         return None
-    epsilon = float(np.float32(e.number("epsilon", 1e-5)))
+    epsilon = e.float32("epsilon", 1e-5)
     y = standardize(widen(x, False), tuple(range(2, x.ndim)), epsilon)
     y = y * per_channel(e.array(1), x.ndim) + per_channel(e.array(2), x.ndim)
     return (y.astype(x.dtype),)
@@ -164,7 +164,7 @@ def group_normalization_value(e: Evaluation) -> Arrays | None:
     if e.opset < 21:  # one scale per group
         scale, bias = (np.repeat(v, x.shape[1] // groups) for v in (scale, bias))
     grouped = widen(x, False).reshape(x.shape[0], groups, -1)
-    epsilon = float(np.float32(e.number("epsilon", 1e-5)))
+    epsilon = e.float32("epsilon", 1e-5)
     y = standardize(grouped, (2,), epsilon).reshape(x.shape)
     y = y * scale.reshape(-1, *(1,) * (x.ndim - 2)) + bias.reshape(-1, *(1,) * (x.ndim - 2))
     return (y.astype(x.dtype),)
@@ -205,7 +205,7 @@ def layer_normalization_value(e: Evaluation) -> Arrays | None:
     if x.size == 0:
         return None
     axes = tuple(range(e.integer("axis", -1) % x.ndim, x.ndim))
-    epsilon = float(np.float32(e.number("epsilon", 1e-5)))
+    epsilon = e.float32("epsilon", 1e-5)
     wide = widen(x, False)
     y = standardize(wide, axes, epsilon) * widen(e.array(1), False)
     if bias is not None:
@@ -237,7 +237,7 @@ def rms_normalization_value(e: Evaluation) -> Arrays | None:
     if x.size == 0:
         return None
     axes = tuple(range(e.integer("axis", -1) % x.ndim, x.ndim))
-    epsilon = float(np.float32(e.number("epsilon", 1e-5)))
+    epsilon = e.float32("epsilon", 1e-5)
     y = rms(widen(x, False), axes, epsilon) * widen(scale, False)
     return (y.astype(scale.dtype),)
 

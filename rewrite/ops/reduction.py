@@ -81,11 +81,11 @@ def infer_reduction(call: Call) -> Types:
     if x.shape is None:
         return (Type(x.dtype, None),)
     if axes is None:
-        return (Type(x.dtype, _unknown_axes(call, x.shape, keep, no_op)),)
+        return (Type(x.dtype, _unknown_axes(call, x.shape, keep)),)
     return (Type(x.dtype, reduced(x.shape, call.axes(axes, len(x.shape)), keep)),)
 
 
-def _unknown_axes(call: Call, shape: Shape, keep: bool, no_op: bool) -> Shape | None:
+def _unknown_axes(call: Call, shape: Shape, keep: bool) -> Shape | None:
     if keep:
         return tuple(1 if size == 1 else call.fresh() for size in shape)
     count = call.length_of(1)

@@ -318,7 +318,7 @@ _NUMPY = NumpyBuilder()
 def _attribute(e: Evaluation, name: str, default: object) -> object:
     if isinstance(default, float):
         # ONNX keeps a float attribute in float32; a default in the text means the same number.
-        return float(np.float32(e.number(name, default)))
+        return e.float32(name, default)
     if isinstance(default, int):
         return e.integer(name, default)
     return e.text(name, str(default))

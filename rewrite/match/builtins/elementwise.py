@@ -11,16 +11,25 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rewrite.match import budget
 from rewrite.match.builtins.registry import Dtype, builtin, register
-from rewrite.match.values import Array, Env, Tensor, Unknown, check_size, join_dtypes, working
+from rewrite.match.values import Env, Tensor, Unknown, check_size, join_dtypes, working
+from rewrite.ops.call import Array
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 
 Ufunc = Callable[..., Array]
 
 
+def met(*tensors: Tensor) -> None:
+    """Tensors are about to meet under broadcasting."""
+    shape = np.broadcast_shapes(*(t.array.shape for t in tensors))
+    check_size(shape)
+    budget.spend(math.prod(shape))
+
+
 def apply(function: Ufunc, *tensors: Tensor) -> Tensor:
     """An elementwise function of tensors that meet under broadcasting."""
-    check_size(np.broadcast_shapes(*(t.array.shape for t in tensors)))
+    met(*tensors)
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
         dtype = join_dtypes(Tensor(tensor.array, dtype), tensor)
@@ -40,6 +49,15 @@ def _sigmoid(array: Array) -> Array:
     return np.where(array >= 0, 1 / (1 + small), small / (1 + small))
 
 
+def _within(function: Ufunc, array: Array) -> Array:
+    """The function of integers, where float64 says that the results stay within int64."""
+    if array.dtype.kind != "i":
+        return function(array)
+    if np.max(function(array.astype(np.float64)), initial=0.0) >= 2.0**62:
+        raise Unknown("a number is out of the range of int64")
+    return function(array)
+
+
 _UNARY: tuple[tuple[str, Ufunc, str], ...] = (
     ("sqrt", np.sqrt, "Square root."),
     ("rsqrt", lambda a: 1 / np.sqrt(a), "One over the square root."),
@@ -48,8 +66,8 @@ _UNARY: tuple[tuple[str, Ufunc, str], ...] = (
     ("log", np.log, "Natural logarithm."),
     ("log2", np.log2, "Logarithm to base 2."),
     ("exp2", np.exp2, "2 to the power of the value."),
-    ("abs", np.abs, "Magnitude."),
-    ("square", np.square, "The value times itself."),
+    ("abs", lambda a: _within(np.abs, a), "Magnitude."),
+    ("square", lambda a: _within(np.square, a), "The value times itself."),
     ("sign", np.sign, "-1, 0 or 1."),
     ("floor", np.floor, "The largest integer not above the value."),
     ("ceil", np.ceil, "The least integer not below the value."),
@@ -156,7 +174,7 @@ def mod(x: Tensor, y: Tensor) -> Tensor:
 @builtin
 def select(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """`x` where the condition holds, else `y`, element by element."""
-    check_size(np.broadcast_shapes(condition.shape, x.shape, y.shape))
+    met(condition, x, y)
     chosen = np.where(condition.array.astype(np.bool_), x.array, y.array)
     return Tensor(chosen, join_dtypes(x, y))
 

@@ -6,13 +6,19 @@ In: tensors in working precision. Out: the same, of a new shape. Axes may be neg
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
+from rewrite.match import budget
 from rewrite.match.builtins import lists
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Tensors, builtin
-from rewrite.match.values import Array, Env, Tensor, Unknown, check_size, join_dtypes, working
+from rewrite.match.values import Env, Tensor, Unknown, check_size, join_dtypes, working
+from rewrite.ops.call import Array
 from rewrite.ops.dtypes import to_numpy
+
+MOST_RANK = 64  # numpy's
+_CONTRACTED = 8  # multiply-adds in the time that an element takes elsewhere
 
 
 def _same(x: Tensor, array: Array) -> Tensor:
@@ -28,6 +34,8 @@ def tensor(x: Tensor) -> Tensor:
 @builtin
 def along(v: Tensor, axis: int, rank: int) -> Tensor:
     """A vector laid along one axis of a tensor of that rank: shape [1, ..., n, ..., 1]."""
+    if not 0 <= rank <= MOST_RANK:
+        raise Unknown(f"there is no constant of rank {rank}")
     if v.array.size == 1:
         return _same(v, v.array.reshape((1,) * rank))
     if v.array.ndim != 1:
@@ -128,7 +136,10 @@ def tile(v: Tensor, repeats: Ints) -> Tensor:
     padded = (1,) * (len(repeats) - v.array.ndim) + v.array.shape
     if len(padded) != len(repeats):
         raise Unknown("tile needs one count for each axis")
-    check_size(tuple(n * r for n, r in zip(padded, repeats, strict=True)))
+    if min(repeats, default=0) < 0:
+        raise Unknown("tile cannot repeat less than no time")
+    # numpy goes axis by axis: a last count of 0 does not spare it the ones before
+    check_size(tuple(max(1, n) * max(1, r) for n, r in zip(padded, repeats, strict=True)))
     return _same(v, np.tile(v.array, repeats))
 
 
@@ -139,6 +150,9 @@ def pad(v: Tensor, pads: Ints, value: float = 0) -> Tensor:
     if len(pads) != 2 * rank:
         raise Unknown("pad needs a start and an end for each axis")
     starts, ends = pads[:rank], pads[rank:]
+    for n, a, b in zip(v.shape, starts, ends, strict=True):
+        if max(0, -a) + max(0, -b) > n:
+            raise Unknown(f"an axis of {n} cannot be cropped by {max(0, -a)} and {max(0, -b)}")
     check_size(tuple(n + a + b for n, a, b in zip(v.shape, starts, ends, strict=True)))
     keep = tuple(
         slice(max(0, -a), n - max(0, -b)) for n, a, b in zip(v.shape, starts, ends, strict=True)
@@ -193,6 +207,7 @@ def split(v: Tensor, sizes: Ints, axis: int = 0) -> Items:
     """Cut along an axis into parts of these sizes."""
     if sum(sizes) != v.shape[axis] or min(sizes, default=0) < 0:
         raise Unknown("the sizes do not add up to the axis")
+    budget.spend(8 * budget.PER_ITEM * len(sizes))
     cuts = np.cumsum(sizes)[:-1]
     return tuple(_same(v, part) for part in np.split(v.array, cuts, axis))
 
@@ -230,6 +245,7 @@ def take(env: Env, data: object, indices: Tensor) -> object:
 @builtin
 def cumsum(v: Tensor, axis: int) -> Tensor:
     """Running sums along an axis."""
+    _check_sum(v)
     return _same(v, np.cumsum(v.array, axis))
 
 
@@ -239,8 +255,31 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if a.array.ndim == 0 or b.array.ndim == 0:
         raise Unknown("matmul takes no constant of rank 0")
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    check_size((*batch, *a.shape[-2:-1], *b.shape[-1:]))
-    return Tensor(np.matmul(a.array, b.array), join_dtypes(a, b))
+    shape = (*batch, *a.shape[-2:-1], *b.shape[-1:])
+    check_size(shape)
+    budget.spend(math.prod(shape) * a.shape[-1] // _CONTRACTED)
+    return Tensor(_product(np.matmul, a, b), join_dtypes(a, b))
+
+
+def _product(function: Callable[[Array, Array], Array], a: Tensor, b: Tensor) -> Array:
+    """A sum of products; of integers exact, or not at all."""
+    if "O" in (a.array.dtype.kind, b.array.dtype.kind):
+        raise Unknown("a string is not a number")
+    if a.array.dtype.kind not in "bi" or b.array.dtype.kind not in "bi":
+        return np.asarray(function(a.array, b.array))
+    wide = a.array.astype(np.float64), b.array.astype(np.float64)
+    most = np.max(function(np.abs(wide[0]), np.abs(wide[1])), initial=0.0)
+    if most < 2.0**53:  # every partial sum is a float64, and float64 is faster
+        return np.asarray(function(*wide)).astype(np.int64)
+    if most >= 2.0**62:
+        raise Unknown("a number is out of the range of int64")
+    return np.asarray(function(a.array.astype(np.int64), b.array.astype(np.int64)))
+
+
+def _check_sum(x: Tensor) -> None:
+    """Sums of integers stay within int64."""
+    if x.array.dtype.kind == "i" and np.sum(np.abs(x.array.astype(np.float64))) >= 2.0**62:
+        raise Unknown("a number is out of the range of int64")
 
 
 @builtin
@@ -248,14 +287,14 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     """The inner product of two vectors."""
     if a.array.ndim != 1 or b.array.ndim != 1:
         raise Unknown("dot takes two vectors")
-    return Tensor(np.asarray(np.dot(a.array, b.array)), join_dtypes(a, b))
+    return Tensor(_product(np.dot, a, b), join_dtypes(a, b))
 
 
 @builtin
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """The matrix of products of the elements of two vectors."""
     check_size((a.array.size, b.array.size))
-    return Tensor(np.outer(a.array, b.array), join_dtypes(a, b))
+    return Tensor(_product(np.outer, a, b), join_dtypes(a, b))
 
 
 @builtin
@@ -275,6 +314,7 @@ def norm(v: Tensor) -> Tensor:
 @builtin
 def sum_(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
     """The sum of all elements, or along the axes; the sum of a list of numbers."""
+    _check_sum(x)
     return _same(x, np.sum(x.array, axis, keepdims=keep))
 
 
@@ -292,6 +332,8 @@ def prod(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
 @builtin
 def mean(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
     """The mean of all elements, or along the axes."""
+    if x.array.size == 0:
+        raise Unknown("nothing has no mean")
     return _same(x, np.mean(x.array, axis, keepdims=keep))
 
 
