@@ -102,7 +102,7 @@ def _stats(
     before: tuple[int, int],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
-    """The keys of `apply --json` (DESIGN: stable, tests and users rely on these names)."""
+    """The keys of `apply --json` (stable: tests and users rely on these names)."""
     return {
         "target": target.name,
         "nodes_before": before[0],

@@ -22,7 +22,7 @@ from rewrite.cli import commands
 from rewrite.cli.console import complain
 from rewrite.errors import RewriteError, error
 
-DONE, NOT_HELD, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 
 class Parser(argparse.ArgumentParser):

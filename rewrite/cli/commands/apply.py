@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite.cli.console import Tell, working, write_text
+from rewrite.engine.ledger import CLASSES
 from rewrite.errors import error
 
 if TYPE_CHECKING:
     from rewrite.api import Result
     from rewrite.audit.verify import Verification
-
-CLASSES = ("exact", "lsb", "equal", "approx")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
