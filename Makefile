@@ -9,10 +9,12 @@ JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt wheel clean
+.PHONY: help env demo test check fmt wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+env: $(READY) ## make the environment in .venv, with `rewrite` in .venv/bin
 
 demo: $(READY) ## rewrite real models for Hexagon, report, compare with onnxruntime
 	$(BIN)/python demo/demo.py

@@ -10,11 +10,13 @@ What a fence is for stands after its opening backticks:
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,7 @@ from rewrite.errors import RewriteError
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-EXECUTED = [DOCS / "tutorial.md", DOCS / "targets.md"]
+EXECUTED = [DOCS / f"{name}.md" for name in ("tutorial", "targets", "command-line", "python")]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -163,15 +165,125 @@ def test_every_code_has_a_page_and_every_page_a_code():
     assert sorted(pages - raised) == [], "pages of codes that nothing raises"
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "errors").glob("*.md")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", sorted((DOCS / "errors").glob("RW*.md")), ids=lambda p: p.stem)
 def test_pages_of_errors_begin_with_their_code(page):
     first = page.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith(f"# {page.stem}: ")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_the_list_of_codes_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("errors_index", ROOT / "tools" / "errors.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert (DOCS / "errors" / "README.md").read_text(encoding="utf-8") == tool.index()
+    assert {code[2] for code in codes_raised()} <= set(tool.KINDS)
+
+
+def anchors(page: Path) -> set[str]:
+    """The places on a page that a link can name: its headings, as GitHub spells them."""
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-    for target in re.findall(r"\]\(([^)#\s]+)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        if "://" in target:
+            continue
+        other = page.parent / target if target else page
+        assert other.exists(), target
+        assert not anchor or anchor in anchors(other), f"{target}#{anchor}"
+
+
+def test_every_page_is_linked():
+    linked = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    }
+    assert [str(page) for page in PAGES[1:] if page.resolve() not in linked] == []
+
+
+# --- tables of names ----------------------------------------------------------------------------
+
+
+def names_in(page: str, heading: str) -> dict[str, list[str]]:
+    """The rows of the first table below a heading: the names in each cell, in backquotes."""
+    text = (DOCS / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1]
+    table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert table is not None
+    rows = [line.split("|")[1:3] for line in table[0].splitlines()[2:]]
+    found: dict[str, list[str]] = {}
+    for first, second in rows:
+        for name in re.findall(r"`(\w+)`", first):
+            found[name] = re.findall(r"`(\w+)`", second)
+    return found
+
+
+def test_keys_of_the_json_report():
+    from onnx import parser
+
+    import rewrite
+    from rewrite.audit.verify import Verification
+    from rewrite.cli import report
+
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+    )
+    made = report.build(rewrite.apply(model), "m.onnx", None, Verification("equal", 1))
+    shown = names_in("command-line.md", "### JSON")
+    assert list(shown) == list(made)
+    assert set(shown["stop"]) >= set(made["stop"])
+    assert set(shown["ledger"]) >= set(made["ledger"])
+    assert set(shown["seconds"]) == set(made["seconds"])
+    assert set(shown["verified"]) >= set(made["verified"])
+
+
+def test_reasons_to_stop_and_kinds_of_tidying():
+    from typing import get_args
+
+    from rewrite.cli.report import _TIDIED
+    from rewrite.engine.journal import Reason
+
+    shown = names_in("command-line.md", "### JSON")
+    assert set(shown["stop"]) >= set(get_args(Reason))
+    assert set(shown["folded"]) == set(_TIDIED)
+
+
+def test_records_of_the_journal():
+    from rewrite.engine import journal
+
+    records = {
+        "applied": journal.Applied,
+        "refused": journal.Refused,
+        "folded": journal.Folded,
+        "groups": journal.Grouped,
+        "cleaned": journal.Cleaned,
+        "cycles": journal.Cycle,
+        "stop": journal.Stop,
+    }
+    shown = names_in("python.md", "## The journal")
+    assert list(shown) == [f.name for f in fields(journal.Journal)]
+    for name, record in records.items():
+        assert shown[name] == [f.name for f in fields(record)]
+
+
+def test_parameters_of_apply():
+    import rewrite
+
+    expected = list(inspect.signature(rewrite.apply).parameters)
+    assert list(names_in("python.md", "# Python")) == expected
+
+
+def test_options_of_apply(capsys):
+    from rewrite.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["apply", "--help"])
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--output"}
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)) == options
