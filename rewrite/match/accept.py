@@ -16,6 +16,7 @@ import onnx_ir as ir
 from rewrite.errors import Span
 from rewrite.graph.facts import Facts
 from rewrite.graph.uses import uses_of
+from rewrite.match import budget
 from rewrite.match.rule import CompiledRule, Condition, Match
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
@@ -148,6 +149,8 @@ def _holds(env: Env, condition: Condition, code: str, span: Span) -> Failure | N
     try:
         if condition(env):
             return None
+    except budget.Exhausted:
+        raise
     except Unknown as unknown:
         return Failure("unknown", unknown.reason, span, subject)
     return Failure(code, "the condition does not hold", span, subject)

@@ -17,8 +17,8 @@ import onnx_ir as ir
 
 from rewrite.errors import Span
 from rewrite.graph.facts import Facts
+from rewrite.match import budget, structure
 from rewrite.match import form as f
-from rewrite.match import structure
 from rewrite.match.accept import Failure, Taken, accept, accept_guard, applies
 from rewrite.match.rule import CompiledRule, Match, Mismatch
 from rewrite.match.values import Env, Unknown
@@ -38,13 +38,14 @@ def match(
     if failure is not None:
         search.fail(failure)
         return search.mismatch()
+    budget.begin()
     try:
         for _ in search.ways():
             found = search.accept()
             if found is not None:
                 return found
-    except structure.OutOfSteps:
-        search.stop()
+    except (structure.OutOfSteps, budget.Exhausted) as end:
+        search.stop(str(end))
     return search.mismatch()
 
 
@@ -446,7 +447,11 @@ class _Search:
     def _step(self) -> None:
         self.steps += 1
         if self.steps > structure.MOST_STEPS:
-            raise structure.OutOfSteps
+            raise structure.OutOfSteps(
+                f"the search was given up after {structure.MOST_STEPS} steps"
+            )
+        if self.steps % structure.CLOCK_EVERY == 0:
+            budget.look_at_clock()
 
     def _fail(self, code: str, reason: str, span: Span | None, subject: object) -> None:
         self.fail(Failure(code, reason, span, subject))
@@ -460,8 +465,7 @@ class _Search:
         if self.best is None or reached > self.best[0] or (beyond and reached == self.best[0]):
             self.best = reached, failure
 
-    def stop(self) -> None:
-        reason = f"the search was given up after {structure.MOST_STEPS} steps"
+    def stop(self, reason: str) -> None:
         self.best = len(self.nodes), Failure("steps", reason, self.rule.rule.span, self.anchor)
 
     def mismatch(self) -> Mismatch:

@@ -6,14 +6,15 @@ comparison of a size that is not known with anything but itself is `Unknown`.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
 
+from rewrite.match import budget
 from rewrite.match.values import (
-    Array,
     Env,
     Symbol,
     Tensor,
@@ -25,6 +26,7 @@ from rewrite.match.values import (
     join_dtypes,
     weak,
 )
+from rewrite.ops.call import Array
 
 Scalar = bool | int | float
 
@@ -60,7 +62,9 @@ def binary(symbol: str, a: object, b: object, env: Env) -> object:
 
 def negative(a: object, env: Env) -> object:
     """`-a`."""
-    if isinstance(a, (int, float)):
+    if isinstance(a, int):
+        return check_int(-a)
+    if isinstance(a, float):
         return -a
     return simplest(arithmetic("*", env.tensor(a), weak(-1)))
 
@@ -97,10 +101,7 @@ def _integers(symbol: str, a: int, b: int) -> Scalar:
 def arithmetic(symbol: str, a: Tensor, b: Tensor) -> Tensor:
     """Element by element under broadcasting, in working precision."""
     dtype = join_dtypes(a, b)
-    try:
-        check_size(np.broadcast_shapes(a.shape, b.shape))
-    except ValueError as complaint:
-        raise Unknown(f"shapes {list(a.shape)} and {list(b.shape)} do not broadcast") from complaint
+    _meet(a, b)
     if "O" in (a.array.dtype.kind, b.array.dtype.kind):
         raise Unknown(f"strings have no `{symbol}`")
     with np.errstate(all="ignore"):
@@ -138,11 +139,21 @@ def compare(symbol: str, a: object, b: object, env: Env) -> object:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return bool(_ORDER[symbol](a, b))  # type: ignore[arg-type]
     left, right = env.tensor(a), env.tensor(b)
+    _meet(left, right)
+    if "O" in (left.array.dtype.kind, right.array.dtype.kind) and symbol not in ("==", "!="):
+        raise Unknown(f"strings cannot be compared by `{symbol}`")
+    with np.errstate(all="ignore"):
+        return Tensor(np.asarray(_ORDER[symbol](left.array, right.array)), "bool")
+
+
+def _meet(a: Tensor, b: Tensor) -> None:
+    """Two tensors are about to meet under broadcasting."""
     try:
-        check_size(np.broadcast_shapes(left.shape, right.shape))
+        shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError as complaint:
-        raise Unknown("the shapes do not broadcast") from complaint
-    return Tensor(np.asarray(_ORDER[symbol](left.array, right.array)), "bool")
+        raise Unknown(f"shapes {list(a.shape)} and {list(b.shape)} do not broadcast") from complaint
+    check_size(shape)
+    budget.spend(budget.PER_CALL + math.prod(shape))
 
 
 def _computes(a: object, b: object) -> bool:
@@ -211,9 +222,12 @@ def decided(holds: Callable[[T], bool], items: Iterable[T]) -> bool:
     unknown makes the answer unknown."""
     unknown: Unknown | None = None
     for item in items:
+        budget.spend(budget.PER_ITEM)
         try:
             if holds(item):
                 return True
+        except budget.Exhausted:
+            raise
         except Unknown as reason:
             unknown = reason
     if unknown is not None:

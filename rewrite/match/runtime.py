@@ -12,8 +12,8 @@ from contextvars import ContextVar
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
+from rewrite.match import budget, structure
 from rewrite.match import form as f
-from rewrite.match import structure
 from rewrite.match.accept import Taken, accept
 from rewrite.match.codecheck import RUNTIME
 from rewrite.match.codegen import Program
@@ -36,6 +36,8 @@ def tick() -> None:
     steps[0] += 1
     if steps[0] > structure.MOST_STEPS:
         raise structure.OutOfSteps
+    if steps[0] % structure.CLOCK_EVERY == 0:
+        budget.look_at_clock()
 
 
 def number_holds(facts: Facts, value: ir.Value, rule: CompiledRule, index: int) -> bool:
@@ -168,9 +170,10 @@ def load(program: Program) -> Matching:
         node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
     ) -> Match | None:
         token = _steps.set([0])
+        budget.begin()
         try:
             found = run(node, facts, rule, target)
-        except structure.OutOfSteps:
+        except (structure.OutOfSteps, budget.Exhausted):
             return None
         finally:
             _steps.reset(token)

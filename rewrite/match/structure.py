@@ -33,6 +33,7 @@ TOLERANCES: Mapping[str, float] = {"f32": 4 * 2.0**-23, "f16": 1e-3, "bf16": 1e-
 
 # How many choices one attempt at an anchor may meet: then the search is given up.
 MOST_STEPS = 20_000
+CLOCK_EVERY = 256
 # How many candidates one search through uses, and one search for chains, may look at.
 MOST_FORWARD = 512
 MOST_PATHS = 64

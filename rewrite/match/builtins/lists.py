@@ -61,6 +61,8 @@ def recode(keys: Items, values: Items, default: object, list_: Items) -> Items:
     """For each item of the list the value at its key (the first of equal keys), or the default."""
     if len(keys) != len(values):
         raise Unknown("there are not as many values as keys")
+    if any(isinstance(item, tuple) for item in (*keys, *list_)):
+        raise Unknown("a list is no key")
     table: dict[object, object] = {}
     for key, value in zip(keys, values, strict=True):
         table.setdefault((type(key), key), value)

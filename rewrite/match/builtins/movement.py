@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rewrite.match.builtins.elementwise import met
 from rewrite.match.builtins.registry import Dtype, Ints, Items, builtin
 from rewrite.match.values import Tensor, Unknown, integer_range, working
 from rewrite.ops.dtypes import to_numpy
@@ -90,6 +91,7 @@ def _bounds(kept: range) -> tuple[int, int, int]:
 def quantize(v: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: Dtype) -> Tensor:
     """The codes QuantizeLinear gives: divided in the scale's type, ties to even, saturated."""
     low, high = integer_range(dtype)
+    met(v, scale, *([] if zero_point is None else [zero_point]))
     kind = to_numpy(scale.dtype or v.dtype or "f32")
     ratio = v.array.astype(kind) / scale.array.astype(kind)
     if np.isnan(ratio.astype(np.float64)).any():
@@ -102,6 +104,7 @@ def quantize(v: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: Dtype) 
 @builtin
 def dequantize(v: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
     """The values DequantizeLinear gives: (code - zero point) · scale, rounded to its type."""
+    met(v, scale, *([] if zero_point is None else [zero_point]))
     offset = 0 if zero_point is None else zero_point.array
     kind = to_numpy(scale.dtype or "f32")
     return working(((v.array - offset).astype(kind) * scale.array.astype(kind)).astype(kind))

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from rewrite.match.builtins.elementwise import met
 from rewrite.match.builtins.queries import dtype_of
 from rewrite.match.builtins.registry import Dtype, builtin
-from rewrite.match.values import Env, Tensor, Unknown, integer_range
+from rewrite.match.values import Env, Tensor, Unknown, check_size, integer_range
 from rewrite.ops.dtypes import finfo, to_numpy
 from rewrite.schema import DTYPE_CLASSES
 
@@ -59,6 +60,7 @@ def is_integer_valued(x: Tensor) -> bool:
 @builtin
 def all_equal(x: Tensor, value: Tensor) -> bool:
     """Whether every element is the number, or the element of the other constant."""
+    met(x, value)
     return bool((x.array == value.array).all())
 
 
@@ -77,6 +79,7 @@ def equal(x: Tensor, y: Tensor) -> bool:
 @builtin
 def close(x: Tensor, y: Tensor, rtol: float = 1e-6, atol: float = 0.0) -> bool:
     """Whether |x - y| <= max(atol, rtol · max(|x|, |y|)), everywhere."""
+    met(x, y)
     a, b = x.array.astype(np.float64), y.array.astype(np.float64)
     bound = np.maximum(rtol * np.maximum(np.abs(a), np.abs(b)), atol)
     return bool((np.abs(a - b) <= bound).all())
@@ -139,6 +142,7 @@ def is_identity_matrix(x: Tensor) -> bool:
     """Whether the last two axes hold the identity matrix."""
     if x.array.ndim < 2 or x.shape[-1] != x.shape[-2]:
         return False
+    check_size(x.shape[-2:])
     return bool((x.array == np.eye(x.shape[-1])).all())
 
 

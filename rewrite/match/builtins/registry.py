@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rewrite.lang.vocabulary import FunctionSignature, Kind, Parameter
+from rewrite.match import budget
 from rewrite.match.operators import simplest
 from rewrite.match.values import Env, Symbol, Tensor, Unknown, describe, is_graph_value
 from rewrite.schema import DTYPES
@@ -135,6 +136,7 @@ def _caller(
             if key not in by_name:
                 raise Unknown(f"{name} has no parameter {key}")
             named[spelled[by_name[key]]] = converters[by_name[key]](env, value)
+        budget.spend(budget.PER_CALL + sum(map(_extent, arguments)))
         try:
             if numeric:
                 with np.errstate(all="ignore"):
@@ -146,6 +148,13 @@ def _caller(
         return simplest(result) if isinstance(result, Tensor) else result
 
     return call
+
+
+def _extent(argument: object) -> int:
+    """How much there is of an argument, in elements."""
+    if isinstance(argument, Tensor):
+        return argument.array.size
+    return budget.PER_ITEM * len(argument) if isinstance(argument, tuple) else 0
 
 
 def to_number(env: Env, value: object) -> int | float:
