@@ -10,10 +10,11 @@ import numpy as np
 import onnx
 import pytest
 from graphkit import FLOAT, codes, model, parsed, relu, value, with_weight
+from model_diff import differences
 from onnx import TensorProto, helper
 
 from rewrite.errors import RewriteError
-from rewrite.graph import compare, io
+from rewrite.graph import io
 from rewrite.graph.wire import encode_len
 
 # --- versions ----------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ def test_allowed_nesting_is_taken():
     loaded = io.load(nested(28))
     assert len(loaded.facts.graphs()) == 57
     names = nested(28)
-    assert compare.differences(names, io.to_proto(loaded)) == []
+    assert differences(names, io.to_proto(loaded)) == []
 
 
 # --- tensors -----------------------------------------------------------------------------------

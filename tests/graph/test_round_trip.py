@@ -7,9 +7,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 from graphkit import ELEMENT_TYPES, FLOAT, element_type, model, parsed, run, run_runtime, value
+from model_diff import differences
 from onnx import TensorProto, helper, numpy_helper
 
-from rewrite.graph import compare, io
+from rewrite.graph import io
 
 
 def same(proto: onnx.ModelProto, notes: int = 0) -> io.LoadedModel:
@@ -17,7 +18,7 @@ def same(proto: onnx.ModelProto, notes: int = 0) -> io.LoadedModel:
     before = proto.SerializeToString(deterministic=True)
     loaded = io.load(proto)
     made = io.to_proto(loaded)
-    assert compare.differences(proto, made) == []
+    assert differences(proto, made) == []
     assert proto.SerializeToString(deterministic=True) == before
     assert len(loaded.notes) == notes, loaded.notes
     return loaded
@@ -462,6 +463,6 @@ def test_onnx_ir_model_is_taken_and_left_alone():
     source = parsed(SUBGRAPHS)
     theirs = ir.from_proto(source)
     loaded = io.load(theirs)
-    assert compare.differences(source, io.to_proto(loaded)) == []
+    assert differences(source, io.to_proto(loaded)) == []
     next(iter(loaded.model.graph)).outputs[0].name = "changed"
     assert next(iter(theirs.graph)).outputs[0].name == "outer"

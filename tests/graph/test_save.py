@@ -13,10 +13,11 @@ import onnx
 import onnxruntime
 import pytest
 from graphkit import ELEMENT_TYPES, FLOAT, element_type, model, value
+from model_diff import differences
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.errors import RewriteError
-from rewrite.graph import compare, io, wire
+from rewrite.graph import io, wire
 from rewrite.graph import save as saving
 
 
@@ -65,7 +66,7 @@ def test_small_model_is_one_file(tmp_path: Path):
     proto = sums(3, 5)
     io.save(io.load(proto), tmp_path / "out.onnx")
     assert list(digests(tmp_path)) == ["out.onnx"]
-    assert compare.differences(proto, onnx.load(tmp_path / "out.onnx")) == []
+    assert differences(proto, onnx.load(tmp_path / "out.onnx")) == []
 
 
 def test_saving_is_deterministic(tmp_path: Path):
@@ -100,7 +101,7 @@ def test_large_tensors_inside_the_message_are_streamed(tmp_path: Path):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(saving, "LARGE", threshold)
             io.save(loaded, made)
-        assert compare.differences(proto, onnx.load(made)) == []
+        assert differences(proto, onnx.load(made)) == []
 
 
 def test_large_files_are_read_without_their_tensor_data(tmp_path: Path, monkeypatch):
@@ -119,8 +120,8 @@ def test_large_files_are_read_without_their_tensor_data(tmp_path: Path, monkeypa
     assert found is not None
     assert np.array_equal(found, expected)
     io.save(loaded, made)
-    assert compare.differences(proto, onnx.load(made)) == []
-    assert compare.differences(proto, io.to_proto(loaded)) == []
+    assert differences(proto, onnx.load(made)) == []
+    assert differences(proto, io.to_proto(loaded)) == []
 
 
 def test_external_data_gets_a_file_of_its_own_again(tmp_path: Path):
@@ -132,7 +133,7 @@ def test_external_data_gets_a_file_of_its_own_again(tmp_path: Path):
     io.save(loaded, out / "out.onnx")
     assert digests(tmp_path) == before
     assert sorted(digests(out)) == ["out.onnx", "out.onnx.data"]
-    assert compare.differences(onnx.load(source), onnx.load(out / "out.onnx")) == []
+    assert differences(onnx.load(source), onnx.load(out / "out.onnx")) == []
     assert result(out / "out.onnx") == result(source)
     tensors = onnx.load(out / "out.onnx", load_external_data=False).graph.initializer
     for tensor in tensors:
@@ -176,7 +177,7 @@ def test_four_bit_external_data(tmp_path: Path):
         array.astype(np.int32).tolist() == numpy_helper.to_array(tensor).astype(np.int32).tolist()
     )
     io.save(loaded, tmp_path / "out.onnx")
-    assert compare.differences(onnx.load(path), onnx.load(tmp_path / "out.onnx")) == []
+    assert differences(onnx.load(path), onnx.load(tmp_path / "out.onnx")) == []
 
 
 def test_what_does_not_fit_into_a_message_goes_into_a_data_file(tmp_path: Path, monkeypatch):
@@ -189,7 +190,7 @@ def test_what_does_not_fit_into_a_message_goes_into_a_data_file(tmp_path: Path, 
     onnx.checker.check_model(str(tmp_path / "out.onnx"))
     inside = onnx.load(tmp_path / "out.onnx", load_external_data=False).graph.initializer
     assert [t.data_location for t in inside] == [1, 0, 1]
-    assert compare.differences(proto, onnx.load(tmp_path / "out.onnx")) == []
+    assert differences(proto, onnx.load(tmp_path / "out.onnx")) == []
 
 
 @pytest.mark.parametrize("where", ["inside", "outside"])
@@ -212,7 +213,7 @@ def test_typed_fields_of_every_type_in_pieces(tmp_path: Path, monkeypatch, name,
     assert (tmp_path / "out.onnx.data").exists() == (where == "outside")
     made = onnx.load(tmp_path / "out.onnx")
     assert made.graph.initializer[0].HasField("raw_data")
-    assert compare.differences(proto, made) == []
+    assert differences(proto, made) == []
     again = io.load(tmp_path / "out.onnx")
     found = again.facts.array(again.model.graph.initializers["w"])
     assert found is not None

@@ -9,10 +9,11 @@ import onnx
 import onnx_ir as ir
 import pytest
 from graphkit import parsed
+from model_diff import differences
 from onnx import numpy_helper
 
 from rewrite.errors import RewriteError
-from rewrite.graph import compare, edit, io, validate
+from rewrite.graph import edit, io, validate
 from rewrite.graph.model import LoadedModel
 
 TEXT = """
@@ -171,10 +172,10 @@ def change(path: str) -> Callable[[onnx.ModelProto], None]:
 )
 def test_comparison_sees(path: str):
     first, second = parsed(TEXT), parsed(TEXT)
-    assert compare.differences(first, second) == []
+    assert differences(first, second) == []
     change(path)(second)
-    assert compare.differences(first, second) != []
-    assert compare.differences(second, first) != []
+    assert differences(first, second) != []
+    assert differences(second, first) != []
 
 
 def test_comparison_ignores_order_and_form():
@@ -183,4 +184,4 @@ def test_comparison_ignores_order_and_form():
     second.graph.node.append(moved)
     second.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([1, 2]), "w"))
     assert first.graph.initializer[0] != second.graph.initializer[0]
-    assert compare.differences(first, second) == []
+    assert differences(first, second) == []

@@ -2,8 +2,8 @@
 
 In: two models. Out: one line for each difference; none where they mean the same. Order does not
 count where ONNX gives it no meaning (nodes, initializers, value_info, metadata), the form in which
-a tensor stores its values neither. Independent of the rest of this package: the tests of reading
-and writing rest on it.
+a tensor stores its values neither. Nothing of `rewrite` takes part: the tests of reading and
+writing rest on it.
 """
 
 from __future__ import annotations
