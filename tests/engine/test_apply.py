@@ -7,6 +7,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import rewrite
+
 
 def constants(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     return {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -439,3 +441,32 @@ def test_function_bodies_are_rewritten(rewriter, make_rule, outputs):
     assert "Relu" in [n.op_type for n in found.model.functions[0].node]
     assert [n.op_type for n in found.model.functions[0].node].count("Relu") == 1
     np.testing.assert_array_equal(outputs(found.model, a=np.float32([-1, 2]))[0], [0, -2])
+
+
+def test_a_type_that_the_version_lacks_is_refused() -> None:
+    """ConstantOfShape has bfloat16 from opset 20 on (onnx/defs/generator/defs.cc)."""
+    text = """
+        <ir_version: 10, opset_import: ["" : 18]>
+        g (int64[1] s) => (bfloat16[N] y) { c = ConstantOfShape(s)  y = Cast <to = 16> (c) }
+    """
+    result = rewrite.apply(onnx.parser.parse_model(text), target="generic")
+    onnx.checker.check_model(result.model, full_check=True)
+    assert [node.op_type for node in result.model.graph.node] == ["ConstantOfShape", "Cast"]
+    assert "no 'output' of type bf16" in result.journal.refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("scale", "fires"),
+    [("0.5", True), ("1e-6", False), ("nan", False)],  # 1e-6 · W leaves float16's normal numbers
+)
+def test_constants_that_would_lose_their_precision_are_refused(scale: str, fires: bool) -> None:
+    weight = numpy_helper.from_array(np.full((2, 2, 1, 1), 0.3, np.float16), "W")
+    factor = numpy_helper.from_array(np.array(float(scale), np.float16), "k")
+    text = """
+        <ir_version: 10, opset_import: ["" : 18]>
+        g (float16[1,2,4,4] x) => (float16[1,2,4,4] y) { c = Conv(x, W)  y = Mul(c, k) }
+    """
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend([weight, factor])
+    result = rewrite.apply(model, target="generic")
+    assert ("conv_multiply" in result.stats["fired"]) is fires

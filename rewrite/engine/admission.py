@@ -1,0 +1,72 @@
+"""What an emitted node and a computed constant must satisfy before they may stand in a model.
+
+In: a schema with the operands and outputs of a new node; a constant in working precision and as it
+is stored. Out: nothing, or `RefusedError` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from rewrite.engine.refused import RefusedError
+from rewrite.graph.facts import Facts
+from rewrite.ops.dtypes import finfo, of_numpy
+from rewrite.schema import DTYPE_CLASSES, OperandSchema, OpSchema
+
+
+def admitted(
+    facts: Facts,
+    schema: OpSchema,
+    operands: Sequence[ir.Value | None],
+    outputs: Sequence[ir.Value],
+) -> None:
+    """Every known element type is one that this version of the operator takes or gives."""
+    for index, value in enumerate(operands):
+        if value is not None:
+            _takes(facts, schema, operand_schema(schema, index), value)
+    last = len(schema.outputs) - 1
+    for index, value in enumerate(outputs):
+        _takes(facts, schema, schema.outputs[min(index, last)], value)
+
+
+def _takes(facts: Facts, schema: OpSchema, place: OperandSchema, value: ir.Value) -> None:
+    types = schema.types.get(place.type)
+    dtype = facts.type(value).dtype
+    if types is None or dtype is None or dtype in types:
+        return
+    raise RefusedError(f"{schema.name}-{schema.since} has no '{place.name}' of type {dtype}")
+
+
+def operand_schema(schema: OpSchema, index: int) -> OperandSchema:
+    """The declaration of operand `index`; the last one repeats where it is variadic."""
+    inputs = schema.inputs
+    if index < len(inputs):
+        return inputs[index]
+    if inputs and inputs[-1].option == "variadic":
+        return inputs[-1]
+    raise RefusedError(f"{schema.name}-{schema.since} has {len(inputs)} operands")
+
+
+def keeps_precision(
+    wide: npt.NDArray[np.generic], stored: npt.NDArray[np.generic], hint: str
+) -> None:
+    """A claim speaks of errors relative to the largest element: that one must be a normal number.
+
+    Constants of subnormal numbers that only move are exact and pass. NaN is no number that a rule
+    can have reckoned with: comparisons and bounds mean nothing there.
+    """
+    dtype = of_numpy(stored.dtype)
+    if not stored.size or dtype not in DTYPE_CLASSES["f"] or wide.dtype.kind != "f":
+        return
+    if np.isnan(wide).any():
+        raise RefusedError(f"the constant '{hint}' would hold NaN")
+    magnitude = np.abs(wide[np.isfinite(wide)])
+    largest = float(magnitude.max()) if magnitude.size else 0.0
+    if largest == 0.0 or largest >= float(finfo(stored.dtype).smallest_normal):
+        return
+    if not np.array_equal(stored.astype(np.float64), wide):
+        raise RefusedError(f"the constant '{hint}' would lose its precision: it is below {dtype}")
