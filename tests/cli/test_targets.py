@@ -11,7 +11,13 @@ opset: [13, 21]
 groups: false
 operators: [Conv, Relu]
 isa: {triple: riscv64-unknown-elf, features: [+v]}
+limits: {Conv: {rank: [4, 4]}}
+dtypes: [{activation: s8, weight: s8, bias: s32, accumulator: s32}]
+requantize: {mode: fixed, rounding: half_up, zero_point: after_rounding}
 vector_bytes: 32
+memories: {near: {bytes: 1_048_576}}
+layouts: [{name: c32, order: NHWC, tile: {C: 32}}]
+cost: {launch_seconds: 1e-6}
 fused:
 """ + "".join(
     f"  - {{operators: [Conv, Relu], source: {source}}}\n"
@@ -28,9 +34,15 @@ def test_a_target_is_told_in_lines(tmp_path, capsys):
         "  packs      algebra",
         "  opset      13 to 21",
         "  operators  2",
+        "  limits     of 1 operator",
         "  groups     not taken; the result is plain ONNX",
+        "  arithmetic s8 x s8 + s32 in s32",
+        "  requantize fixed, half_up, zero point after rounding",
         "  isa        riscv64-unknown-elf +v",
         "  vectors    32 bytes",
+        "  memory     near, 1,048,576 bytes",
+        "  layout     c32, NHWC C32",
+        "  cost       launch_seconds 1e-06",
         "  sources",
         "    fused[0] to fused[10]: page 1",
         "    fused[11]: page 2",

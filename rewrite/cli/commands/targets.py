@@ -6,10 +6,15 @@ NAME is a shipped target or the path of a .yaml file; a file is checked in full.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rewrite import resources
+
+if TYPE_CHECKING:
+    from rewrite.target.target import Target
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +44,22 @@ def _describe(name: str) -> Iterator[str]:
     yield f"  file       {target.file}"
     if target.extends:
         yield f"  extends    {target.extends}"
-    yield f"  packs      {', '.join(target.packs)}"
+    yield f"  packs      {', '.join(target.packs) or 'none'}"
     yield f"  opset      {target.opset[0]} to {target.opset[1]}"
+    yield from _operators(target)
+    yield from _machine(target)
+    if target.sources:
+        yield "  sources"
+        yield from _sources(target.sources)
+
+
+def _operators(target: Target) -> Iterator[str]:
+    """What it takes, and how it computes."""
     standard = target.operators is None
     yield f"  operators  {'all standard ones' if standard else len(target.operators or ())}"
+    if target.limits:
+        count = len(target.limits)
+        yield f"  limits     of {count} operator{'' if count == 1 else 's'}"
     if target.groups:
         yield f"  groups     {', '.join(target.kinds) or 'none'}"
     else:
@@ -50,15 +67,28 @@ def _describe(name: str) -> Iterator[str]:
     for row in target.dtypes:
         bias = f" + {row.bias}" if row.bias else ""
         yield f"  arithmetic {row.activation} x {row.weight}{bias} in {row.accumulator}"
+    if target.requantize:
+        how = target.requantize
+        point = how.zero_point.replace("_", " ")
+        yield f"  requantize {how.mode}, {how.rounding}, zero point {point}"
+
+
+def _machine(target: Target) -> Iterator[str]:
+    """The hardware."""
     if target.isa:
         words = (target.isa.triple, target.isa.cpu, *target.isa.features)
         yield f"  isa        {' '.join(word for word in words if word)}"
     if target.vector_bytes:
         aligned = f", aligned to {target.align_bytes}" if target.align_bytes else ""
         yield f"  vectors    {target.vector_bytes} bytes{aligned}"
-    if target.sources:
-        yield "  sources"
-        yield from _sources(target.sources)
+    for name, memory in target.memories.items():
+        yield f"  memory     {name}, {memory.bytes:,} bytes"
+    for layout in target.layouts:
+        tiles = "".join(f" {axis}{size}" for axis, size in layout.tile.items())
+        yield f"  layout     {layout.name}, {layout.order}{tiles}"
+    for name, value in dataclasses.asdict(target.cost).items():
+        if value is not None:
+            yield f"  cost       {name} {value:g}"
 
 
 def _sources(sources: Mapping[str, str]) -> Iterator[str]:
