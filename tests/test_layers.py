@@ -23,7 +23,6 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("errors", "schema", "resources"): set(),
     ("lang",): {"lark", "yaml"},
     ("target",): {"yaml"},
-    ("quant",): {"numpy"},
     ("ops",): {"numpy", "ml_dtypes", "onnx"},
     ("graph",): {"numpy", "ml_dtypes", "google.protobuf", "onnx", "onnx_ir"},
     ("match",): {"numpy", "ml_dtypes", "onnx_ir"},
