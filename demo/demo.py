@@ -27,6 +27,7 @@ RUNS = 3
 class Model:
     """A model inside a wheel, and the digest of the very file this was tried on."""
 
+    what: str
     package: str
     version: str
     inside: str
@@ -36,6 +37,7 @@ class Model:
 
 MODELS = (
     Model(
+        "smart-turn v3.2: whether a speaker is done, in 8 bits",
         "pipecat-ai",
         "1.14.0",
         "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
@@ -43,6 +45,7 @@ MODELS = (
         "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f",
     ),
     Model(
+        "PP-OCR's text direction classifier, in float",
         "rapidocr-onnxruntime",
         "1.4.4",
         "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
@@ -54,11 +57,22 @@ MODELS = (
 
 def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    models = [fetch(model) for model in MODELS]
-    models.append(quantized(models[-1]))
-    statuses = [apply(model, "hexagon", "--verify", str(RUNS)) for model in models]
-    print("\nfailed" if any(statuses) else "\nall models equal their originals")
+    paths = [fetch(model) for model in MODELS]
+    statuses = [
+        shown(model.what, path, "hexagon", "--verify", str(RUNS))
+        for model, path in zip(MODELS, paths, strict=True)
+    ]
+    eight = quantized(paths[-1])
+    what = "the classifier again, in 8 bits"
+    statuses.append(shown(what, eight, "hexagon", "--verify", str(RUNS)))
+    print("\nfailed" if any(statuses) else "\neach model equals its original within its ledger")
+    print(f"the models, and the reports as pages, are in {FOLDER}")
     return max(statuses)
+
+
+def shown(what: str, model: Path, target: str, *options: str) -> int:
+    print(f"\n=== {what}", flush=True)
+    return apply(model, target, *options)
 
 
 def fetch(model: Model) -> Path:
@@ -90,9 +104,8 @@ def _digest(path: Path) -> str:
 def quantized(model: Path) -> Path:
     """The model in 8 bits, its activations clamped by Relu and Clip before they are quantized."""
     path = model.with_stem(f"{model.stem}-s8")
-    if path.exists():
-        return path
-    if apply(model, "generic", "-o", f"{model.stem}-folded.onnx"):
+    what = "that classifier, tidied for any runtime, to be quantized by onnxruntime"
+    if shown(what, model, "generic", "-o", f"{model.stem}-folded.onnx"):
         sys.exit("the float model could not be prepared")
     import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
@@ -130,7 +143,7 @@ class Noise:
 def apply(model: Path, target: str, *options: str) -> int:
     """One run of the command line, shown as it would be typed."""
     command = ["apply", model.name, "--target", target, *options]
-    print(f"\n$ rewrite {' '.join(command)}", flush=True)
+    print(f"$ rewrite {' '.join(command)}", flush=True)
     reports = ["--report", f"{model.stem}.{target}.html"]
     return subprocess.run(
         [sys.executable, "-m", "rewrite", *command, *reports], cwd=FOLDER
