@@ -166,12 +166,12 @@ Row = tuple[object, object, object]
 def _freeze(entry: Entry) -> Row:
     program = entry.program
     if isinstance(program, Program):
-        return entry.rule, (marshal.dumps(program.code), program.constants), entry.outline
-    return entry.rule, program, entry.outline
+        return entry.rule, (marshal.dumps(program.code), program.constants), entry.prefilter
+    return entry.rule, program, entry.prefilter
 
 
 def _thaw(row: Row) -> Entry:
-    rule, program, outline = row
+    rule, program, prefilter = row
     if isinstance(program, tuple):
         program = Program(marshal.loads(program[0]), program[1])
-    return Entry(rule, program, outline)  # type: ignore[arg-type]
+    return Entry(rule, program, prefilter)  # type: ignore[arg-type]

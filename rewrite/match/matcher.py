@@ -35,7 +35,7 @@ class Entry:
 
     rule: CompiledRule
     program: Program | str
-    outline: reject.Outline
+    prefilter: reject.Prefilter
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class _Candidates(dict[reject.Tree, tuple[_Ready, ...]]):
     def __missing__(self, key: reject.Tree) -> tuple[_Ready, ...]:
         if len(self) >= MOST_KEYS:
             self.clear()
-        found = tuple(r for r in self.rules if reject.admits(r.entry.outline, key))
+        found = tuple(r for r in self.rules if reject.admits(r.entry.prefilter, key))
         self[key] = found
         return found
 
@@ -97,7 +97,7 @@ class _Near(dict[reject.Tree, _Candidates | None]):
     def __missing__(self, key: reject.Tree) -> _Candidates | None:
         if len(self) >= MOST_KEYS:
             self.clear()
-        found = [r for r in self.rules if reject.admits(r.entry.outline, key)]
+        found = [r for r in self.rules if reject.admits(r.entry.prefilter, key)]
         candidates = self[key] = _Candidates(found) if found else None
         return candidates
 
@@ -173,7 +173,7 @@ def compile_pack(pack: RulePack) -> tuple[Entry, ...]:
 
 def entry_of(rule: CompiledRule) -> Entry:
     """One rule with its program."""
-    return Entry(rule, generate(rule.pattern), reject.outline_of(rule.pattern))
+    return Entry(rule, generate(rule.pattern), reject.prefilter_of(rule.pattern))
 
 
 def order(entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -1,6 +1,6 @@
 """Which rules can match at all, judged by the operators above the anchor.
 
-In: a pattern; a node's neighbourhood as a `Tree`. Out: an `Outline`, small and plain, and whether
+In: a pattern; a node's neighbourhood as a `Tree`. Out: a `Prefilter`, small and plain, and whether
 it admits the tree. A tree that is admitted may still not match; one that is not admitted cannot.
 """
 
@@ -16,7 +16,7 @@ from rewrite.match.structure import arrangements
 
 LOOKED_AT = 3  # only so many operands of a node are looked at
 LEVELS = 3  # how many nodes up
-MOST_PARTS = 2000  # of an outline
+MOST_PARTS = 2000  # of a prefilter
 
 CONSTANT = ""  # no node produces the operand: an initializer, an input of the graph
 
@@ -27,11 +27,11 @@ Tree = Any
 # What may produce a value: None (anything), or
 #   ("const", optional)                    a constant, or perhaps nothing
 #   ("absent",)                            nothing
-#   ("or", outlines)                       one of these
+#   ("or", prefilters)                     one of these
 #   ("op", names, slots, most, any_order)  an operator; slots None: any operands
 #   ("bag", name, items)                   a tree of one operator
 #   ("chain", names, start)                operators of a class above one another
-Outline = Any
+Prefilter = Any
 
 
 def near_key(node: ir.Node) -> Tree:
@@ -65,31 +65,31 @@ def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
 # --- may it match --------------------------------------------------------------------------------
 
 
-def admits(outline: Outline, tree: Tree) -> bool:
+def admits(prefilter: Prefilter, tree: Tree) -> bool:
     """Whether a value that is produced like this may match."""
-    if outline is None:
+    if prefilter is None:
         return True
-    kind = outline[0]
+    kind = prefilter[0]
     if kind == "or":
-        return any(admits(o, tree) for o in outline[1])
+        return any(admits(o, tree) for o in prefilter[1])
     if kind == "absent":
         return tree is None
     if tree is None:
-        return bool(kind == "const" and outline[1])
+        return bool(kind == "const" and prefilter[1])
     name = tree if isinstance(tree, str) else tree[0]
     if kind == "const":
         return name in (CONSTANT, "Constant")
     if kind == "bag":
-        return name == outline[1] and (isinstance(tree, str) or _bag(outline, tree))
+        return name == prefilter[1] and (isinstance(tree, str) or _bag(prefilter, tree))
     if kind == "chain":
-        return _chain(outline, tree)
-    if name not in outline[1]:
+        return _chain(prefilter, tree)
+    if name not in prefilter[1]:
         return False
-    return isinstance(tree, str) or outline[2] is None or _operands(outline, tree)
+    return isinstance(tree, str) or prefilter[2] is None or _operands(prefilter, tree)
 
 
-def _operands(outline: Outline, tree: Tree) -> bool:
-    _, _, slots, most, any_order = outline
+def _operands(prefilter: Prefilter, tree: Tree) -> bool:
+    _, _, slots, most, any_order = prefilter
     count, trees = tree[1], list(tree[2:])
     if most is not None and count <= LOOKED_AT and any(t is not None for t in trees[most:]):
         return False
@@ -101,7 +101,7 @@ def _operands(outline: Outline, tree: Tree) -> bool:
     return any(_fits(slots, order, count) for order in permutations(padded))
 
 
-def _fits(slots: tuple[Outline, ...], trees: Any, count: int) -> bool:
+def _fits(slots: tuple[Prefilter, ...], trees: Any, count: int) -> bool:
     for place, slot in enumerate(slots):
         if place < len(trees):
             if not admits(slot, trees[place]):
@@ -111,8 +111,8 @@ def _fits(slots: tuple[Outline, ...], trees: Any, count: int) -> bool:
     return True
 
 
-def _bag(outline: Outline, tree: Tree) -> bool:
-    _, name, items = outline
+def _bag(prefilter: Prefilter, tree: Tree) -> bool:
+    _, name, items = prefilter
     if len(items) == 2:
         return _operands(("op", (), items, 2, True), tree)
     leaves, complete = _leaves(name, tree)
@@ -121,16 +121,16 @@ def _bag(outline: Outline, tree: Tree) -> bool:
     return not complete or all(any(admits(item, t) for t in leaves) for item in items)
 
 
-def _chain(outline: Outline, tree: Tree) -> bool:
+def _chain(prefilter: Prefilter, tree: Tree) -> bool:
     """Whether a path through operators of the class leads to what the chain may start from."""
-    _, names, start = outline
+    _, names, start = prefilter
     if isinstance(tree, str):
         return tree in names
     if tree is None or tree[0] not in names:
         return False
     if start is None or tree[1] > LOOKED_AT:
         return True
-    return any(t is not None and (admits(start, t) or _chain(outline, t)) for t in tree[2:])
+    return any(t is not None and (admits(start, t) or _chain(prefilter, t)) for t in tree[2:])
 
 
 def _leaves(name: str, tree: Tree) -> tuple[list[Tree], bool]:
@@ -149,22 +149,22 @@ def _leaves(name: str, tree: Tree) -> tuple[list[Tree], bool]:
     return found, complete
 
 
-# --- outlines ------------------------------------------------------------------------------------
+# --- prefilters ----------------------------------------------------------------------------------
 
 
-def outline_of(pattern: f.Pattern) -> Outline:
+def prefilter_of(pattern: f.Pattern) -> Prefilter:
     """What the anchor may look like."""
-    return _Outliner(pattern).outline(pattern.statements[pattern.anchor].form, LEVELS)
+    return _Prefilters(pattern).prefilter(pattern.statements[pattern.anchor].form, LEVELS)
 
 
-class _Outliner:
+class _Prefilters:
     """Follows references and alternatives; what would get too large is not looked at."""
 
     def __init__(self, pattern: f.Pattern) -> None:
         self.statements = pattern.statements
         self.count = 0
 
-    def outline(self, form: f.Form, levels: int) -> Outline:
+    def prefilter(self, form: f.Form, levels: int) -> Prefilter:
         self.count += 1
         if self.count > MOST_PARTS:
             return None
@@ -176,25 +176,25 @@ class _Outliner:
             const = form.type is not None and form.type.const
             return ("const", form.optional) if const else None
         if isinstance(form, f.Reference):
-            return self.outline(self.statements[form.statement].form, levels)
+            return self.prefilter(self.statements[form.statement].form, levels)
         if isinstance(form, f.Choice):
-            parts = [self.outline(b.form, levels) for b in form.branches]
+            parts = [self.prefilter(b.form, levels) for b in form.branches]
             return None if any(p is None for p in parts) else ("or", tuple(parts))
         if isinstance(form, f.Chain):
             names = frozenset(name for _, name in form.operators)
-            return ("chain", names, self.outline(form.start, levels - 1) if levels else None)
+            return ("chain", names, self.prefilter(form.start, levels - 1) if levels else None)
         if isinstance(form, f.Bag):
             if levels == 0:
                 return ("op", frozenset({form.operator[1]}), None, None, False)
-            items = tuple(self.outline(item, levels - 1) for item in form.items)
+            items = tuple(self.prefilter(item, levels - 1) for item in form.items)
             return ("bag", form.operator[1], items)
         return self.operator(form, levels) if isinstance(form, f.Op) else None
 
-    def operator(self, form: f.Op, levels: int) -> Outline:
+    def operator(self, form: f.Op, levels: int) -> Prefilter:
         names = frozenset({form.operator[1]})
         if levels == 0:
             return ("op", names, None, None, False)
-        slots = tuple(self.outline(operand, levels - 1) for operand in form.operands)
+        slots = tuple(self.prefilter(operand, levels - 1) for operand in form.operands)
         if form.legacy:
             # An operand that a version carries as an attribute is not among the inputs.
             slots = tuple(None if s is None else ("or", (s, ("absent",))) for s in slots)

@@ -94,10 +94,10 @@ def test_a_rule_that_does_not_hold_gives_way_to_the_next():
 
 def admitted(match: str, model: str, anchor: str = "y") -> bool:
     """Whether a rule is tried at all, judged by the neighbourhood."""
-    outline = entry_of(compile_text(rule("r", match))).outline
+    prefilter = entry_of(compile_text(rule("r", match))).prefilter
     node = read_model(model).node(anchor)
-    near = reject.admits(outline, reject.near_key(node))
-    return near and reject.admits(outline, reject.far_key(node))
+    near = reject.admits(prefilter, reject.near_key(node))
+    return near and reject.admits(prefilter, reject.far_key(node))
 
 
 ADD = "g (float[2] x, float[2] b) => (float[2] y) <float[2] k = {{1,2}}> {{ {} }}"
