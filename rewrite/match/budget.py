@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from rewrite.match.values import Unknown, element_limit
 
 # What things cost, measured in elements that numpy passes over in the same time.
-PER_CALL = 128
-PER_ITEM = 64  # of a list, handled one by one in Python
+PER_CALL = 512
+PER_ITEM = 128  # of a list, handled one by one in Python
 
 _LEAST = 1 << 28  # about a second
 _PASSES = 64  # over a constant of the largest size allowed

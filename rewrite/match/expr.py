@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from rewrite.errors import error
 from rewrite.lang import ast
+from rewrite.match import budget
 from rewrite.match.builtins import registry
 from rewrite.match.operators import binary, compare, decided, member, negative
 from rewrite.match.targets import FIELDS, METHODS
@@ -184,9 +185,13 @@ def _case(expr: ast.Case) -> Closure:
 def _for_all(expr: ast.ForAll) -> Closure:
     over, condition, name = compile_expr(expr.over), compile_condition(expr.condition), expr.name
 
+    def fails(env: Env, item: object) -> bool:
+        budget.spend(budget.PER_CALL)
+        return not condition(env.bound(name, item))
+
     def hold(env: Env) -> bool:
         items = registry.to_items(env, over(env))
-        return not decided(lambda item: not condition(env.bound(name, item)), items)
+        return not decided(lambda item: fails(env, item), items)
 
     return hold
 
