@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -21,7 +20,7 @@ from rewrite.match.rule import CompiledRule, Condition, Match
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
 
-_INDEX = itemgetter(0)
+FORM = itemgetter(0)  # of something taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +33,9 @@ class Failure:
     subject: object
 
 
-class Taken(NamedTuple):
-    """A node that a form matched. The outputs from place `named` on must be unused."""
-
-    form: int
-    node: ir.Node
-    shared: bool
-    named: int
+# A node that a form matched: the number of the form, the node, whether uses outside are allowed,
+# how many of its outputs the pattern names: the others must be unused.
+Taken = tuple[int, ir.Node, bool, int]
 
 
 def applies(rule: CompiledRule, node: ir.Node, facts: Facts) -> Failure | None:
@@ -59,25 +54,25 @@ def applies(rule: CompiledRule, node: ir.Node, facts: Facts) -> Failure | None:
 
 def accept(
     rule: CompiledRule,
-    names: Mapping[str, object],
+    names: dict[str, object],
     taken: Sequence[Taken],
     branches: Sequence[str],
     guards: Sequence[int],
     facts: Facts,
     target: Target | None,
 ) -> Match | Failure:
-    """The match, if everything holds that concerns more than one node."""
-    ordered = sorted(taken, key=_INDEX)  # stable: a bag's nodes stay root first
-    nodes = tuple(dict.fromkeys([t[1] for t in ordered]))
+    """The match, if everything holds that concerns more than one node.
+
+    `names` has every name of the pattern, `taken` is in the order of its text.
+    """
+    nodes = tuple(dict.fromkeys([t[1] for t in taken]))
     roots = _roots(rule, names)
     if isinstance(roots, Failure):
         return roots
-    failure = _escape(rule, ordered, nodes, roots)
+    failure = _escape(rule, taken, nodes, roots)
     if failure is not None:
         return failure
-    bound = dict.fromkeys(rule.pattern.names)
-    bound.update(names)
-    env = Env(bound, facts, target, frozenset(branches), nodes, rule.lets)
+    env = Env(names, facts, target, frozenset(branches), nodes, rule.lets)
     for guard in guards:
         failure = accept_guard(rule, env, guard)
         if failure is not None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from types import CodeType
 
 from rewrite.match import form as f
@@ -28,6 +29,8 @@ from rewrite.match.codecheck import check
 MOST_LOOPS = 18
 MOST_LINES = 3000
 
+_MANY = -1  # in place of the number of one form
+
 
 class Unsupported(Exception):  # noqa: N818 - a stop reason
     """The pattern is matched by the interpreter instead."""
@@ -35,10 +38,14 @@ class Unsupported(Exception):  # noqa: N818 - a stop reason
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`code` defines `match`; its free names are `c0`, `c1`, ... and those of runtime.py."""
+    """`code` defines `match`; its free names are `c0`, `c1`, ... and those of runtime.py.
+
+    `searches`: it counts the choices that it makes.
+    """
 
     code: CodeType
     constants: tuple[object, ...]
+    searches: bool
 
 
 def generate(pattern: f.Pattern) -> Program | str:
@@ -50,7 +57,8 @@ def generate(pattern: f.Pattern) -> Program | str:
         return str(reason)
     text = "\n".join(unit.text())
     check(text)
-    return Program(compile(text, "<pattern>", "exec"), tuple(unit.constants))
+    searches = "tick(" in text or "arranged(" in text
+    return Program(compile(text, "<pattern>", "exec"), tuple(unit.constants), searches)
 
 
 @dataclass
@@ -64,7 +72,7 @@ class _Function:
     maybe: dict[str, str] = field(default_factory=dict)  # the same, where it may hold UNSET
     present: set[str] = field(default_factory=set)  # variables that are not None
     producers: dict[tuple[int, str], str] = field(default_factory=dict)  # (form, variable) -> node
-    taken: list[str] = field(default_factory=list)
+    taken: list[tuple[int, str]] = field(default_factory=list)  # form, text
     typed: list[str] = field(default_factory=list)
     branches: list[str] = field(default_factory=list)
     guards: list[str] = field(default_factory=list)
@@ -195,7 +203,7 @@ class _Function:
         return node
 
     def _matched(self, form: f.Op, node: str, named: int) -> None:
-        self.taken.append(f"({form.index}, {node}, {form.shared}, {named})")
+        self.taken.append((form.index, f"({form.index}, {node}, {form.shared}, {named})"))
         for place, test in enumerate(form.attributes):
             self._attribute(form, node, place, test)
         self._operands(form, node)
@@ -280,7 +288,7 @@ class _Function:
         nodes, leaves = self.variable(), self.variable()
         operator = self.constant(form.operator)
         self.loop(f"{nodes}, {leaves}", f"cuts({v}, {operator}, {count}, graph)")
-        self.taken.append(f"*all_taken({form.index}, {nodes})")
+        self.taken.append((form.index, f"*all_taken({form.index}, {nodes})"))
         used: list[str] = []
         for turn, place in enumerate(form.order):
             i, leaf = self.variable(), self.variable()
@@ -302,7 +310,7 @@ class _Function:
         nodes, start = self.variable(), self.variable()
         self.loop(f"{nodes}, {start}", f"chains(rule, {form.index}, {v}, graph)")
         self.line("tick()")
-        self.taken.append(f"*all_taken({form.index}, {nodes})")
+        self.taken.append((form.index, f"*all_taken({form.index}, {nodes})"))
         self.present.add(start)
         self.visit(form.start, start)
 
@@ -327,7 +335,7 @@ class _Function:
         self.loop(", ".join([*variables, typed, taken, branches, guards]), call)
         self.line("tick()")
         self.typed.append(f"*{typed}")
-        self.taken.append(f"*{taken}")
+        self.taken.append((_MANY, f"*{taken}"))
         self.branches.append(f"*{branches}")
         self.guards.append(f"*{guards}")
         for rule_name, variable in zip(fresh, variables, strict=True):
@@ -350,7 +358,9 @@ class _Function:
 
     def gathered(self) -> Iterator[str]:
         """What `finish` wants to know besides the names."""
-        for group in (self.typed, self.taken, self.branches, self.guards):
+        in_text = sorted(self.taken, key=itemgetter(0))  # stable: a bag's nodes stay root first
+        taken = [text for _, text in in_text]
+        for group in (self.typed, taken, self.branches, self.guards):
             yield f"({''.join(item + ', ' for item in group)})"
 
 
@@ -398,12 +408,15 @@ class _Unit:
         top.statement(statement, value)
         for step in pattern.forward:
             self._forward(top, step)
-        names = {**top.bound, **top.maybe}
         if set(top.bound) & set(top.maybe):
             raise Unsupported("a name is bound in some alternatives only")
+        names = {**top.bound, **{n: f"present({v})" for n, v in top.maybe.items()}}
+        values = "".join(f"{names.get(n)}, " for n in pattern.names)
+        typed, taken, *rest = top.gathered()
+        if any(form == _MANY for form, _ in top.taken):
+            taken = f"by_form({taken})"
         result = self.variable()
-        values = "".join(f"{names[n]}, " for n in names)
-        arguments = f"{self.constant(tuple(names))}, ({values}), {', '.join(top.gathered())}"
+        arguments = f"({values}), {typed}, {taken}, {', '.join(rest)}"
         top.line(f"{result} = finish(rule, facts, target, {arguments})")
         top.line(f"if {result} is not None: return {result}")
 

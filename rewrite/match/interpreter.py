@@ -19,7 +19,7 @@ from rewrite.errors import Span
 from rewrite.graph.facts import Facts
 from rewrite.match import budget, structure
 from rewrite.match import form as f
-from rewrite.match.accept import Failure, Taken, accept, accept_guard, applies
+from rewrite.match.accept import FORM, Failure, Taken, accept, accept_guard, applies
 from rewrite.match.rule import CompiledRule, Match, Mismatch
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
@@ -356,7 +356,7 @@ class _Search:
             seen.append(outer)
             saved = (self.names, self.nodes, self.branches, self.guards)
             self.names = dict(outer)
-            self.nodes = [t for t in self.nodes if t.form not in own]
+            self.nodes = [t for t in self.nodes if t[0] not in own]
             self.branches = [b for b in self.branches if b[0] not in own]
             self.guards = [g for g in self.guards if g[0] not in own]
             yield from self._each(statement, start, self.anchor)
@@ -424,7 +424,7 @@ class _Search:
 
     def _env(self, nodes: list[Taken]) -> Env:
         names = dict.fromkeys(self.pattern.names) | self.names
-        matched = tuple(dict.fromkeys(t.node for t in nodes))
+        matched = tuple(dict.fromkeys(t[1] for t in nodes))
         branches = frozenset(name for _, name in self.branches)
         return Env(names, self.facts, self.target, branches, matched, self.rule.lets)
 
@@ -432,14 +432,16 @@ class _Search:
         """The match, if what concerns all of it holds: uses, roots, guards, conditions."""
         branches = [name for _, name in self.branches]
         guards = [number for _, number in self.guards]
-        found = accept(self.rule, self.names, self.nodes, branches, guards, self.facts, self.target)
+        names = {**dict.fromkeys(self.pattern.names), **self.names}
+        taken = sorted(self.nodes, key=FORM)  # stable: a bag's nodes stay root first
+        found = accept(self.rule, names, taken, branches, guards, self.facts, self.target)
         if isinstance(found, Match):
             return found
         self.fail(found)
         return None
 
     def _take(self, index: int, nodes: tuple[ir.Node, ...], shared: bool, named: int = 1) -> None:
-        self.nodes += [Taken(index, node, shared, named) for node in nodes]
+        self.nodes += [(index, node, shared, named) for node in nodes]
 
     def _release(self, nodes: tuple[ir.Node, ...]) -> None:
         del self.nodes[len(self.nodes) - len(nodes) :]

@@ -27,6 +27,7 @@ from rewrite.target.target import Target
 
 # How many neighbourhoods are kept for one operator.
 MOST_KEYS = 1 << 14
+FEW = 2  # rules that are tried without a look further up
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,11 @@ class _Ready:
 
     def __post_init__(self) -> None:
         self.run = self._first_run
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a try costs hardly more than a look further up."""
+        return not isinstance(self.entry.program, str) or self.entry.rule.siblings > 0
 
     def _first_run(
         self, node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
@@ -85,8 +91,8 @@ class _Candidates(dict[reject.Tree, tuple[_Ready, ...]]):
         return found
 
 
-class _Near(dict[reject.Tree, _Candidates | None]):
-    """The same one level up, where most nodes are done with."""
+class _Near(dict[reject.Tree, _Candidates | tuple[_Ready, ...] | None]):
+    """The same one level up, where most nodes are done with; of a few rules, all are tried."""
 
     __slots__ = ("rules",)
 
@@ -94,12 +100,22 @@ class _Near(dict[reject.Tree, _Candidates | None]):
         super().__init__()
         self.rules = tuple(rules)
 
-    def __missing__(self, key: reject.Tree) -> _Candidates | None:
+    def __missing__(self, key: reject.Tree) -> _Candidates | tuple[_Ready, ...] | None:
         if len(self) >= MOST_KEYS:
             self.clear()
+<<<<<<< HEAD
         found = [r for r in self.rules if reject.admits(r.entry.prefilter, key)]
         candidates = self[key] = _Candidates(found) if found else None
         return candidates
+=======
+        found = tuple(r for r in self.rules if reject.admits(r.entry.outline, key))
+        made: _Candidates | tuple[_Ready, ...] | None = None
+        if found:
+            few = len(found) <= FEW and all(ready.is_quick for ready in found)
+            made = found if few else _Candidates(found)
+        self[key] = made
+        return made
+>>>>>>> b15ec80 (Match: a try costs less: names and nodes in order from the program, no count where nothing is searched)
 
 
 class Matcher:
@@ -130,13 +146,14 @@ class Matcher:
         near = self._tables[phase].get(node.op_type)
         if near is None:
             return None
-        far = near[reject.near_key(node)]
-        if far is None:
+        found = near[reject.near_key(node)]
+        if found is None:
             return None
-        ready = far[reject.far_key(node)]
-        if not ready or node.graph is None:
+        ready = found[reject.far_key(node)] if isinstance(found, _Candidates) else found
+        graph = node.graph
+        if not ready or graph is None:
             return None
-        opset, target = facts.import_of(node.graph, ""), self.target
+        opset, target = facts.import_of(graph, ""), self.target
         operator = (node.domain, node.op_type)
         for one in ready:
             rule = one.entry.rule
@@ -144,9 +161,9 @@ class Matcher:
                 after = None if rule is after else after
                 continue
             if one.low <= opset <= one.high and operator in rule.anchors:
-                found = one.run(node, facts, rule, target)
-                if found is not None:
-                    return found
+                match = one.run(node, facts, rule, target)
+                if match is not None:
+                    return match
         return None
 
 

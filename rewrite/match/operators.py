@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,12 @@ _EXACT: Mapping[str, Callable[[int, int], int]] = {
 _FLOAT: Mapping[str, Callable[[Array, Array], Array]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide,
     "%": np.mod, "**": np.power,
+}  # fmt: skip
+
+_NUMBERS = frozenset({bool, int, float})
+_PLAIN: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+    "!=": operator.ne,
 }  # fmt: skip
 
 _ORDER: Mapping[str, Callable[[Array, Array], Array]] = {
@@ -126,6 +132,8 @@ def _exact_integers(symbol: str, a: Array, b: Array) -> Array:
 
 def compare(symbol: str, a: object, b: object, env: Env) -> object:
     """`a symbol b` for the comparisons; a tensor of truth values where a side is a constant."""
+    if a.__class__ in _NUMBERS and b.__class__ in _NUMBERS:
+        return _PLAIN[symbol](a, b)
     if is_graph_value(a) != is_graph_value(b) and not (a is None or b is None):
         a, b = (env.tensor(s) if is_graph_value(s) else s for s in (a, b))
     if symbol in ("==", "!=") and not _computes(a, b):
@@ -136,8 +144,6 @@ def compare(symbol: str, a: object, b: object, env: Env) -> object:
             raise Unknown(f"the size {side} is not known")
         if isinstance(side, (str, type(None))):
             raise Unknown(f"{describe(side)} cannot be compared by `{symbol}`")
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return bool(_ORDER[symbol](a, b))  # type: ignore[arg-type]
     left, right = env.tensor(a), env.tensor(b)
     _meet(left, right)
     if "O" in (left.array.dtype.kind, right.array.dtype.kind) and symbol not in ("==", "!="):

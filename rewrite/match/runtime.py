@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from typing import cast
 
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
 from rewrite.match import budget, structure
 from rewrite.match import form as f
-from rewrite.match.accept import Taken, accept
+from rewrite.match.accept import FORM, Taken, accept
 from rewrite.match.codecheck import RUNTIME
 from rewrite.match.codegen import Program
 from rewrite.match.rule import CompiledRule, Match
@@ -106,29 +107,40 @@ def chains(
 
 
 def all_taken(index: int, nodes: tuple[ir.Node, ...]) -> tuple[Taken, ...]:
-    return tuple(Taken(index, node, False, 1) for node in nodes)
+    return tuple([(index, node, False, 1) for node in nodes])
+
+
+def by_form(taken: tuple[Taken, ...]) -> list[Taken]:
+    """What was taken, in the order of the pattern's text."""
+    return sorted(taken, key=FORM)
+
+
+def present(value: object) -> object:
+    """None where no alternative that was taken binds the name."""
+    return None if value is UNSET else value
 
 
 def finish(
     rule: CompiledRule,
     facts: Facts,
     target: Target | None,
-    names: tuple[str, ...],
     values: tuple[object, ...],
     typed: tuple[tuple[int, object], ...],
-    taken: tuple[Taken, ...],
+    taken: Sequence[Taken],
     branches: tuple[str, ...],
     guards: tuple[int, ...],
 ) -> Match | None:
-    """The match, if types and everything that concerns all of it hold."""
-    bound = dict(zip(names, values, strict=True))
-    if UNSET in values:
-        bound = {n: v for n, v in bound.items() if v is not UNSET}
+    """The match, if types and everything that concerns all of it hold.
+
+    `values` are those of all names of the pattern; `taken` is in the order of its text.
+    """
+    pattern = rule.pattern
+    names = dict(zip(pattern.names, values, strict=True))
     for index, value in typed:
-        if not _has_type(rule.pattern.forms[index], value, facts, bound):
+        if not _has_type(pattern.forms[index], value, facts, names):
             return None
-    found = accept(rule, bound, taken, branches, guards, facts, target)
-    return found if isinstance(found, Match) else None
+    found = accept(rule, names, taken, branches, guards, facts, target)
+    return found if found.__class__ is Match else None
 
 
 def _has_type(form: f.Form, value: object, facts: Facts, names: dict[str, object]) -> bool:
@@ -163,21 +175,35 @@ def load(program: Program) -> Matching:
         **constants,
     }
     exec(program.code, space)  # noqa: S102 - checked by codecheck before it was compiled
-    run = space["match"]
-    assert callable(run)
+    run = cast(Matching, space["match"])
+    return _limited(_counted(run) if program.searches else run)
+
+
+def _limited(run: Matching) -> Matching:
+    """The same within an allowance of work."""
+
+    def match(
+        node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
+    ) -> Match | None:
+        budget.begin()
+        try:
+            return run(node, facts, rule, target)
+        except (structure.OutOfSteps, budget.Exhausted):
+            return None
+
+    return match
+
+
+def _counted(run: Matching) -> Matching:
+    """The same within a number of choices."""
 
     def match(
         node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
     ) -> Match | None:
         token = _steps.set([0])
-        budget.begin()
         try:
-            found = run(node, facts, rule, target)
-        except (structure.OutOfSteps, budget.Exhausted):
-            return None
+            return run(node, facts, rule, target)
         finally:
             _steps.reset(token)
-        assert found is None or isinstance(found, Match)
-        return found
 
     return match
