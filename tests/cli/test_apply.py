@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from rewrite.cli import main
+from rewrite.cli.commands import apply as apply_command
 
 TARGET = "doc: A test.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: [Mul, Sub]\n"
 PACK = "name: mine\ndoc: A test.\nopset: [7, 26]\nexample_opset: 18\n"
@@ -202,6 +203,15 @@ def test_places_that_cannot_be_written_are_known_before_the_work(work, capsys, o
     for place in ("none/out", "."):
         assert apply(option, place) == 2
         assert complaint(capsys, "RW003").startswith(f"{place}: ")
+    assert files(work) == before
+
+
+def test_a_folder_that_is_closed_is_known_before_the_work(work, capsys, monkeypatch):
+    """Such a folder is open to root, who often runs tests: the system is asked for another user."""
+    monkeypatch.setattr(apply_command.os, "access", lambda path, mode: False)
+    before = files(work)
+    assert apply() == 2
+    assert complaint(capsys, "RW003").endswith("cannot write: Permission denied")
     assert files(work) == before
 
 

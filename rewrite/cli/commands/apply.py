@@ -9,6 +9,7 @@ within what the ledger allows; the exit status is 1 if they differ or cannot be 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,6 +124,9 @@ def _check_place(place: Path, model: Path) -> None:
         raise error("RW003", "cannot write: Is a directory", subject=str(place))
     if not place.parent.is_dir():
         raise error("RW003", "cannot write: No such file or directory", subject=str(place))
+    if not os.access(place.parent, os.W_OK):
+        hint = "-o, --json, --report and --trace name the places"
+        raise error("RW003", "cannot write: Permission denied", hint=hint, subject=str(place))
 
 
 def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | None) -> Result:
