@@ -166,24 +166,14 @@ Row = tuple[object, object, object]
 def _freeze(entry: Entry) -> Row:
     program = entry.program
     if isinstance(program, Program):
-<<<<<<< HEAD
-        return entry.rule, (marshal.dumps(program.code), program.constants), entry.prefilter
-    return entry.rule, program, entry.prefilter
-=======
         plain = (marshal.dumps(program.code), program.constants, program.searches)
-        return entry.rule, plain, entry.outline
-    return entry.rule, program, entry.outline
->>>>>>> b15ec80 (Match: a try costs less: names and nodes in order from the program, no count where nothing is searched)
+        return entry.rule, plain, entry.prefilter
+    return entry.rule, program, entry.prefilter
 
 
 def _thaw(row: Row) -> Entry:
     rule, program, prefilter = row
     if isinstance(program, tuple):
-<<<<<<< HEAD
-        program = Program(marshal.loads(program[0]), program[1])
-    return Entry(rule, program, prefilter)  # type: ignore[arg-type]
-=======
         code, *rest = program
         program = Program(marshal.loads(code), *rest)
-    return Entry(rule, program, outline)  # type: ignore[arg-type]
->>>>>>> b15ec80 (Match: a try costs less: names and nodes in order from the program, no count where nothing is searched)
+    return Entry(rule, program, prefilter)  # type: ignore[arg-type]

@@ -103,19 +103,13 @@ class _Near(dict[reject.Tree, _Candidates | tuple[_Ready, ...] | None]):
     def __missing__(self, key: reject.Tree) -> _Candidates | tuple[_Ready, ...] | None:
         if len(self) >= MOST_KEYS:
             self.clear()
-<<<<<<< HEAD
-        found = [r for r in self.rules if reject.admits(r.entry.prefilter, key)]
-        candidates = self[key] = _Candidates(found) if found else None
-        return candidates
-=======
-        found = tuple(r for r in self.rules if reject.admits(r.entry.outline, key))
+        found = tuple(r for r in self.rules if reject.admits(r.entry.prefilter, key))
         made: _Candidates | tuple[_Ready, ...] | None = None
         if found:
             few = len(found) <= FEW and all(ready.is_quick for ready in found)
             made = found if few else _Candidates(found)
         self[key] = made
         return made
->>>>>>> b15ec80 (Match: a try costs less: names and nodes in order from the program, no count where nothing is searched)
 
 
 class Matcher:
