@@ -1,0 +1,1 @@
+"""What rules promise, held against runtimes. In: packs, models. Out: `examples`, `verify`."""

@@ -1,0 +1,1 @@
+"""Rules applied to a model. In: a `LoadedModel`, a `Matcher`. Out: `driver.run`, `Journal`."""

@@ -19,6 +19,7 @@ from rewrite.engine.journal import Log
 from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
+from rewrite.graph.keys import MESSAGES, attribute_key, content, tensors_of
 from rewrite.graph.uses import use_count
 from rewrite.graph.versions import FREE_INITIALIZERS
 
@@ -27,8 +28,6 @@ _LARGE = 16 << 20  # bytes: never compared
 _HASHED = 256 << 20  # bytes hashed in one run at most
 _KEPT_APART = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-_FLOATS = (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS)
-_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
 
 
 class Tidier:
@@ -117,11 +116,11 @@ class Tidier:
             self._hashed += nbytes(tensor)
             if self._hashed > _HASHED:
                 return None
-        content = _content(tensor)
-        if isinstance(content, bytes) and nbytes(tensor) > _SMALL:
-            content = hashlib.blake2b(content, digest_size=32).digest()
-        self._digests[value] = content
-        return content
+        found = content(tensor)
+        if isinstance(found, bytes) and nbytes(tensor) > _SMALL:
+            found = hashlib.blake2b(found, digest_size=32).digest()
+        self._digests[value] = found
+        return found
 
     def _redirect(self, value: ir.Value, keeper: ir.Value) -> None:
         for usage in value.uses():
@@ -195,29 +194,11 @@ def _move_users(pairs: Sequence[tuple[ir.Value, ir.Value]]) -> bool:
 
 
 def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable] | None:
-    kind = attribute.type
+    """None for what is not compared: graphs, messages, large tensors."""
     if attribute.is_ref():
-        return attribute.name, "ref", attribute.ref_attr_name
-    if kind in _GRAPHS:
+        return attribute_key(attribute)
+    if attribute.type in _GRAPHS or attribute.type in MESSAGES:
         return None
-    value = attribute.value
-    if kind in _FLOATS:
-        value = repr(value)  # tells -0.0 from 0.0
-    elif kind in _TENSORS:
-        tensors = (value,) if kind is ir.AttributeType.TENSOR else tuple(value)
-        if any(nbytes(tensor) > _SMALL for tensor in tensors):
-            return None
-        value = tuple((t.dtype, tuple(t.shape), _content(t)) for t in tensors)
-    elif isinstance(value, list):
-        value = tuple(value)
-    try:
-        hash(value)
-    except TypeError:
+    if any(nbytes(tensor) > _SMALL for tensor in tensors_of(attribute)):
         return None
-    return attribute.name, kind.name, value
-
-
-def _content(tensor: ir.TensorProtocol) -> Hashable:
-    if tensor.dtype == ir.DataType.STRING:
-        return tuple(tensor.numpy().reshape(-1).tolist())
-    return tensor.tobytes()
+    return attribute_key(attribute)

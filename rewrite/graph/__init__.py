@@ -1,0 +1,1 @@
+"""ONNX to a graph with its facts, and back. In: a model. Out: `io`, `facts`, `edit`."""

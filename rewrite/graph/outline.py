@@ -11,27 +11,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-import onnx
 import onnx_ir as ir
 
 from rewrite.graph.edit import replace
 from rewrite.graph.facts import Facts
+from rewrite.graph.keys import attribute_key, tensor_key
 from rewrite.graph.names import holds_graph
 from rewrite.graph.nodes import PROVENANCE, Refused, discard
 from rewrite.graph.versions import FUNCTIONS, require_ir
 from rewrite.ops import schemas
 
-_MESSAGES = frozenset(
-    {
-        ir.AttributeType.SPARSE_TENSOR,
-        ir.AttributeType.SPARSE_TENSORS,
-        ir.AttributeType.TYPE_PROTO,
-        ir.AttributeType.TYPE_PROTOS,
-    }
-)
 OUTLINED = "rewrite.nodes"  # metadata of a call: the names of the nodes that went into the function
-
-Message = onnx.SparseTensorProto | onnx.TypeProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +135,7 @@ def _body(facts: Facts, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -
         wiring.append(_shape_of(facts, node, index))
     key = (
         tuple(wiring),
-        tuple(_tensor_key(tensor) for _, tensor in constants),
+        tuple(tensor_key(tensor) for _, tensor in constants),
         tuple(index[value] for value in outputs),
         len(inputs),
     )
@@ -168,34 +158,8 @@ def _shape_of(facts: Facts, node: ir.Node, index: dict[ir.Value, str]) -> Hashab
         facts.opset(node),
         tuple("" if value is None else index[value] for value in node.inputs),
         tuple(index[value] for value in node.outputs),
-        tuple(sorted((_attribute_key(a) for a in node.attributes.values()), key=lambda k: k[0])),
+        tuple(sorted((attribute_key(a) for a in node.attributes.values()), key=lambda k: k[0])),
     )
-
-
-def _attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable]:
-    value = attribute.value
-    if attribute.type == ir.AttributeType.TENSOR:
-        value = _tensor_key(value)
-    elif attribute.type == ir.AttributeType.TENSORS:
-        value = tuple(_tensor_key(tensor) for tensor in value)
-    elif attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
-        value = repr(value)  # tells -0.0 from 0.0 and finds NaN equal to itself
-    elif attribute.type in _MESSAGES:
-        items = value if isinstance(value, tuple) else (value,)
-        value = tuple(_bytes_of(item) for item in items)
-    return attribute.name, attribute.type.name, value
-
-
-def _bytes_of(message: Message | ir.TypeAndShape) -> Hashable:
-    if isinstance(message, ir.TypeAndShape):
-        return repr(message)
-    return bytes(message.SerializeToString(deterministic=True))
-
-
-def _tensor_key(tensor: ir.TensorProtocol) -> Hashable:
-    if tensor.dtype == ir.DataType.STRING:
-        return "STRING", tuple(tensor.shape.numpy()), tuple(tensor.numpy().reshape(-1).tolist())
-    return tensor.dtype.name, tuple(tensor.shape.numpy()), tensor.tobytes()
 
 
 def _call(facts: Facts, body: _Body, domain: str, name: str, rule: str | None) -> ir.Node:
