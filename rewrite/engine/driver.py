@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from rewrite.engine.apply import Applier, Done
@@ -33,6 +34,7 @@ from rewrite.graph import collector
 from rewrite.graph.model import LoadedModel
 from rewrite.graph.uses import use_count
 from rewrite.lang.vocabulary import PHASES
+from rewrite.match.budget import deadline
 from rewrite.match.matcher import Matcher
 from rewrite.match.rule import Match
 from rewrite.match.values import element_limit
@@ -55,9 +57,12 @@ def run(
     with collector.paused():
         work = _Run(loaded, matcher, target, limits or Limits(), options or Options(), progress)
         token = element_limit.set(Limits.most_elements(work.weights))
+        ending = deadline.set(work.deadline)
         try:
-            return work.run()
+            with np.errstate(all="ignore"):  # what overflows is seen in the values
+                return work.run()
         finally:
+            deadline.reset(ending)
             element_limit.reset(token)
 
 

@@ -85,7 +85,7 @@ class ShapeValues:
         operands = self.facts.operands(node)
         value = operands[index] if index < len(operands) else None
         array = None if value is None else self.facts.array(value)
-        if array is None or array.size > _LONGEST:
+        if array is None or array.size > _LONGEST or array.dtype.kind not in "iu":
             return None
         return tuple(int(item) for item in array.reshape(-1))
 

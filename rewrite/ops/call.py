@@ -30,6 +30,11 @@ class InferenceError(Exception):
     """The node is ill-typed: no run of it can succeed."""
 
 
+# What a declaration runs into where a model is not what the schema promises (a scale that is NaN,
+# an operand of too few dimensions): declarations are written for nodes that are right.
+ILL_TYPED = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
 def no_constant(index: int) -> None:
     """The `constant` of a node none of whose operands is known."""
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from rewrite.ops import registry, schemas
-from rewrite.ops.call import Array, Arrays, Evaluation, InferenceError
+from rewrite.ops.call import ILL_TYPED, Array, Arrays, Evaluation, InferenceError
 from rewrite.ops.dtypes import of_numpy
 from rewrite.ops.infer import infer
 from rewrite.schema import Type
@@ -57,7 +57,7 @@ def evaluate(
         if not _well_typed(domain, name, opset, inputs, attributes, n_outputs or 1):
             return OPEN
         found = definition.evaluate(Evaluation(opset, inputs, attributes, n_outputs or 1))
-    except InferenceError:
+    except (InferenceError, MemoryError, *ILL_TYPED):
         return OPEN
     if found is None or len(found) < (n_outputs or 1):
         return OPEN

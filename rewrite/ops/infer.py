@@ -19,6 +19,7 @@ from typing import Any
 
 from rewrite.ops import opaque, registry, schemas
 from rewrite.ops.call import (
+    ILL_TYPED,
     Call,
     Constants,
     InferenceError,
@@ -78,6 +79,8 @@ def infer(
         return _complete(entry, key, entry.rule(call), n_outputs)
     except SizeError as error:
         raise InferenceError(f"{name}: {error}") from error
+    except ILL_TYPED as error:
+        raise InferenceError(f"{name} does not take these operands: {error}") from error
 
 
 @dataclass(slots=True)
