@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 import onnxruntime as ort
+from corpus import corpus
+from leftovers import graphs, operator_name
 
 import rewrite
 from rewrite.audit.verify import compare
-
-HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,6 @@ class Row:
         return self.ours / self.theirs
 
 
-def corpus() -> Path | None:
-    """The folder of models, or None where this machine has none."""
-    named = os.environ.get("REWRITE_CORPUS")
-    folder = Path(named) if named else HERE.parents[2] / "shared" / "models"
-    return folder if (folder / "MANIFEST.csv").is_file() else None
-
-
 def models(folder: Path) -> list[Path]:
     """The real and the derived models."""
     return sorted([*(folder / "real").glob("*.onnx"), *(folder / "derived").glob("*.onnx")])
@@ -59,20 +50,8 @@ def models(folder: Path) -> list[Path]:
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
     """Kernels by operator, subgraphs included, constants left out."""
-    names = (_name(node) for node in _nodes(model.graph) if node.op_type != "Constant")
-    return Counter(names)
-
-
-def _name(node: onnx.NodeProto) -> str:
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
+    nodes = (node for graph in graphs(model) for node in graph.node)
+    return Counter(operator_name(node) for node in nodes if node.op_type != "Constant")
 
 
 def extended(path: Path) -> onnx.ModelProto:

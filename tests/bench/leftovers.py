@@ -50,6 +50,11 @@ def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
                 pending += attribute.graphs
 
 
+def operator_name(node: onnx.NodeProto) -> str:
+    """`Conv`, `com.microsoft.Gelu`."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
 def leftovers(model: onnx.ModelProto) -> Counter[str]:
     """Operators that should be gone, by name; `constant X`: an X of constants only."""
     found: Counter[str] = Counter()

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 import yaml
+from corpus import corpus
+from leftovers import graphs, operator_name
 
 import rewrite
 from rewrite.errors import RewriteError
@@ -60,13 +60,6 @@ class Fact:
     def key(self) -> str:
         """How the table of reasons names it: notes tell facts of one test and model apart."""
         return f"{self.name} ({self.note})" if self.note else self.name
-
-
-def corpus() -> Path | None:
-    """The folder of models, or None where this machine has none."""
-    named = os.environ.get("REWRITE_CORPUS")
-    folder = Path(named) if named else HERE.parents[2] / "shared" / "models"
-    return folder if (folder / "ORT_EXPECTATIONS.csv").is_file() else None
 
 
 def facts(folder: Path) -> list[Fact]:
@@ -101,19 +94,7 @@ def _counts(text: str) -> Counts:
 
 def count(model: onnx.ModelProto) -> Counts:
     """Operators of the graph and its subgraphs; constants that are nodes are none of them here."""
-    return dict(Counter(_name(node) for node in _nodes(model.graph)))
-
-
-def _name(node: onnx.NodeProto) -> str:
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
+    return dict(Counter(operator_name(n) for graph in graphs(model) for n in graph.node))
 
 
 @dataclass(frozen=True)
