@@ -49,6 +49,9 @@ def infer(
 ) -> Inferred:
     """Run shape inference. A model whose types do not fit gets a note, and the types that do."""
     data = _without_fragile(data, op_types)
+    result = _run(data, True, strict=True)
+    if isinstance(result, bytes):
+        return Inferred(_tables(model, result, nested))
     result = _run(data, True)
     if isinstance(result, str):
         notes.append(f"{MISFIT}: {result}")
@@ -56,10 +59,68 @@ def infer(
     if isinstance(result, str):
         notes.append(f"no types inferred: {result}")
         return NOTHING
-    graph = onnx.ModelProto.FromString(result).graph
-    tables: dict[ir.Graph, Table] = {}
-    _collect(model.graph, graph, nested, tables)
+    tables = _tables(model, result, nested)
+    bare = _run(_without_declarations(data), False)
+    if isinstance(bare, bytes):
+        _correct(tables, _tables(model, bare, nested), notes)
     return Inferred(tables)
+
+
+def _tables(model: ir.Model, result: bytes, nested: bool) -> dict[ir.Graph, Table]:
+    tables: dict[ir.Graph, Table] = {}
+    _collect(model.graph, onnx.ModelProto.FromString(result).graph, nested, tables)
+    return tables
+
+
+def _without_declarations(data: bytes) -> bytes:
+    """The model without the types of values between, and without the shapes of outputs."""
+    proto = onnx.ModelProto.FromString(data)
+    for graph in _graphs_of(proto):
+        if isinstance(graph, onnx.GraphProto):
+            graph.ClearField("value_info")
+            for output in graph.output:
+                output.type.tensor_type.ClearField("shape")
+    return bytes(proto.SerializeToString())
+
+
+def _correct(
+    tables: dict[ir.Graph, Table], bare: Mapping[ir.Graph, Table], notes: list[str]
+) -> None:
+    """Where a model declares a shape that its own nodes contradict, the nodes are right.
+
+    What else depends on such a declaration is not known, so that then no shape is taken from one
+    where the nodes say it too.
+    """
+    shaped = {g: {n: i for n, i in t.items() if _dims(i) is not None} for g, t in bare.items()}
+    wrong = [
+        f"'{name}'"
+        for graph, table in tables.items()
+        for name, info in shaped.get(graph, {}).items()
+        if name in table and _contradict(table[name], info)
+    ]
+    if not wrong:
+        return
+    for graph, table in tables.items():
+        tables[graph] = {**table, **shaped.get(graph, {})}
+    names = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
+    notes.append(f"declared shapes that the nodes contradict are not used: {names}")
+
+
+def _dims(info: onnx.ValueInfoProto) -> list[int | None] | None:
+    """The sizes of a tensor, None where one is not known; None where its shape is not known."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+
+
+def _contradict(a: onnx.ValueInfoProto, b: onnx.ValueInfoProto) -> bool:
+    one, other = _dims(a), _dims(b)
+    if one is None or other is None:
+        return False
+    if len(one) != len(other):
+        return True
+    return any(m != n for m, n in zip(one, other, strict=True) if m is not None and n is not None)
 
 
 def complaint(data: bytes, op_types: frozenset[str]) -> str | None:
@@ -68,10 +129,10 @@ def complaint(data: bytes, op_types: frozenset[str]) -> str | None:
     return result if isinstance(result, str) else None
 
 
-def _run(data: bytes, check_types: bool) -> bytes | str:
+def _run(data: bytes, check_types: bool, strict: bool = False) -> bytes | str:
     """The model with types, or the first line of what is wrong."""
     # Data propagation makes a message for each element of every 1-D tensor: gigabytes for some.
-    strict, data_propagation = False, False
+    data_propagation = False
     try:
         return bytes(shape_inference.infer_shapes(data, check_types, strict, data_propagation))
     except (shape_inference.InferenceError, RuntimeError, ValueError) as failure:
@@ -84,20 +145,26 @@ def _without_fragile(data: bytes, op_types: frozenset[str]) -> bytes:
         return data
     proto = onnx.ModelProto.FromString(data)
     changed = False
-    graphs: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
-    for graph in graphs:
+    for graph in _graphs_of(proto):
         long = _long_vectors(graph) if isinstance(graph, onnx.GraphProto) else frozenset()
         for node in graph.node:
-            for attribute in node.attribute:
-                graphs.extend(attribute.graphs)
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    graphs.append(attribute.g)
             if _is_fragile(node, long):
                 node.domain = _HIDDEN
                 changed = True
     for importer in (proto, *proto.functions):
         importer.opset_import.add(domain=_HIDDEN, version=1)
     return bytes(proto.SerializeToString()) if changed else data
+
+
+def _graphs_of(proto: onnx.ModelProto) -> list[onnx.GraphProto | onnx.FunctionProto]:
+    graphs: list[onnx.GraphProto | onnx.FunctionProto] = [proto.graph, *proto.functions]
+    for graph in graphs:
+        for node in graph.node:
+            for attribute in node.attribute:
+                graphs.extend(attribute.graphs)
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    graphs.append(attribute.g)
+    return graphs
 
 
 def _is_fragile(node: onnx.NodeProto, long: frozenset[str]) -> bool:
