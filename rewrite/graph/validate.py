@@ -1,7 +1,7 @@
 """Whether a rewritten model is still a model.
 
 In: a `LoadedModel` after edits. Out: nothing, or a `RewriteError` with what is wrong: that is a
-fault of this tool or of a rule, and the model is not written.
+fault of this tool or of a rule.
 
 Names: in the file values are known by name only, so wherever a value is used its name must lead to
 that very value. Types and everything else: the ONNX checker and shape inference decide, on a copy

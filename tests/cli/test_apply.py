@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from rewrite.cli import main
 from rewrite.cli.commands import apply as apply_command
+from rewrite.engine import driver
 
 TARGET = "doc: A test.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: [Mul, Sub]\n"
 PACK = "name: mine\ndoc: A test.\nopset: [7, 26]\nexample_opset: 18\n"
@@ -121,6 +123,22 @@ def test_json_page_and_trace_go_to_files(work):
         ["Div"],
         ["Mul"],
     )
+
+
+def test_a_result_that_is_not_valid_is_not_written(work, capsys, monkeypatch):
+    """With --verify: a node uses a value that nothing defines, as after a faulty edit."""
+    real = driver.run
+
+    def faulty(loaded, *rest):
+        journal = real(loaded, *rest)
+        loaded.model.graph[0].replace_input_with(0, ir.Value(name="lost"))
+        return journal
+
+    monkeypatch.setattr(driver, "run", faulty)
+    before = files(work)
+    assert apply("--verify", "1") == 2
+    assert "error[RW515]" in capsys.readouterr().err
+    assert files(work) == before
 
 
 def test_a_dry_run_writes_no_model(work, capsys):

@@ -2,8 +2,9 @@
 
 Writes MODEL.TARGET.onnx beside the model unless -o names another file, and a report
 on stdout. The model itself is never changed, and the output is written whole or not
-at all. With --verify N both models are run N times on random inputs and compared
-within what the ledger allows; the exit status is 1 if they differ or cannot be run.
+at all. With --verify N the result is checked before it is written, and both models
+are run N times on random inputs and compared within what the ledger allows; the exit
+status is 1 if they differ or cannot be run.
 """
 
 from __future__ import annotations
@@ -139,6 +140,10 @@ def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | No
         max_class=arguments.max_class,
         progress=tell,
     )
+    if arguments.verify:
+        from rewrite.graph.validate import check_graph
+
+        check_graph(result.loaded)
     if output is not None:
         result.save(output)
     return result
