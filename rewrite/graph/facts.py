@@ -266,7 +266,7 @@ class Facts:
 
         Raises `ReferenceAttribute` in function bodies where the value is the function's parameter.
         """
-        attribute = node.attributes.get(name)
+        attribute = node.attributes.data.get(name)
         if attribute is not None:
             if attribute.is_ref():
                 raise ReferenceAttribute(name)

@@ -10,9 +10,9 @@ import re
 
 RUNTIME = frozenset(
     {
-        "UNSET", "all_constant", "all_taken", "arranged", "attribute", "both", "by_form", "chains",
-        "chosen", "consumers_within", "cuts", "fewest_uses", "finish", "number_holds", "padded",
-        "present", "remaining", "same_attribute", "tick", "trimmed",
+        "UNSET", "all_constant", "all_taken", "arranged", "attribute", "both", "breaks", "by_form",
+        "chains", "chosen", "consumers_within", "cuts", "fewest_uses", "finish", "number_holds",
+        "padded", "present", "remaining", "same_attribute", "tick", "trimmed",
     }
 )  # fmt: skip
 _KEYWORDS = (

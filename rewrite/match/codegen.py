@@ -109,7 +109,7 @@ class _Function:
             self._any(form, v)
         elif isinstance(form, f.Number):
             self._need(v)
-            self.fail_if(f"not number_holds(facts, {v}, rule, {form.index})")
+            self.fail_if(f"not number_holds(facts, {v}, {self.constant(form)})")
         elif isinstance(form, f.Reference):
             self._reference(form, v)
         elif isinstance(form, f.Absent):
@@ -146,7 +146,7 @@ class _Function:
         if form.type.const:
             absent = "" if v in self.present else f"{v} is not None and "
             self.fail_if(f"{absent}facts.constant({v}) is None")
-        self.typed.append(f"({form.index}, {v})")
+        self.typed.append(f"({self.constant(form.type)}, {v})")
 
     def _reference(self, form: f.Reference, v: str) -> None:
         if form.name in self.bound or form.name in self.maybe:
@@ -204,14 +204,16 @@ class _Function:
 
     def _matched(self, form: f.Op, node: str, named: int) -> None:
         self.taken.append((form.index, f"({form.index}, {node}, {form.shared}, {named})"))
-        for place, test in enumerate(form.attributes):
-            self._attribute(form, node, place, test)
+        for test in form.attributes:
+            self._attribute(node, test)
         self._operands(form, node)
 
-    def _attribute(self, form: f.Op, node: str, place: int, test: f.AttributeTest) -> None:
+    def _attribute(self, node: str, test: f.AttributeTest) -> None:
         value = self.variable()
-        self.line(f"{value} = attribute(facts, {node}, rule, {form.index}, {place})")
+        self.line(f"{value} = attribute(facts, {node}, {self.constant(test)})")
         self.fail_if(f"{value} is UNSET")
+        for limit in test.limits:
+            self.fail_if(f"breaks({value}, {self.constant(limit)})")
         if test.bind is None:
             return
         if test.bind in self.maybe:
@@ -251,9 +253,9 @@ class _Function:
             rest = self.variable()
             self.line(f"{rest} = remaining({found}, {order})")
             self.fail_if(f"{rest} is None")
-            self._rest(form, form.rest, rest)
+            self._rest(form.rest, rest)
 
-    def _rest(self, form: f.Op, rest: f.Rest, v: str) -> None:
+    def _rest(self, rest: f.Rest, v: str) -> None:
         if rest.name is not None:
             if rest.name in self.maybe:
                 raise Unsupported(f"`{rest.name}` is bound in some alternatives only")
@@ -264,7 +266,7 @@ class _Function:
         if rest.type is not None:
             if rest.type.const:
                 self.fail_if(f"not all_constant(facts, {v})")
-            self.typed.append(f"({form.index}, {v})")
+            self.typed.append(f"({self.constant(rest.type)}, {v})")
 
     def _in_order(self, form: f.Op, given: Sequence[str]) -> None:
         for operand, v in zip(form.operands, given, strict=True):
@@ -416,7 +418,9 @@ class _Unit:
         if any(form == _MANY for form, _ in top.taken):
             taken = f"by_form({taken})"
         result = self.variable()
-        arguments = f"({values}), {typed}, {taken}, {', '.join(rest)}"
+        arguments = (
+            f"{self.constant(pattern.names)}, ({values}), {typed}, {taken}, {', '.join(rest)}"
+        )
         top.line(f"{result} = finish(rule, facts, target, {arguments})")
         top.line(f"if {result} is not None: return {result}")
 

@@ -73,13 +73,21 @@ class Number(Form):
     exact: bool
 
 
+Limit = tuple[str, int | float]  # a comparison and what is on its right
+
+
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """`bind` a name, or be equal to one of `values`; neither: any value."""
+    """`bind` a name, or be equal to one of `values`; neither: any value.
+
+    `limits`: comparisons with numbers that conditions demand of the name. What breaks one cannot
+    match, so that generated code need not look any further.
+    """
 
     name: str
     bind: str | None
     values: tuple[object, ...] | None
+    limits: tuple[Limit, ...]
     span: Span = field(compare=False, repr=False)
 
 

@@ -40,8 +40,8 @@ _FLOAT: Mapping[str, Callable[[Array, Array], Array]] = {
     "%": np.mod, "**": np.power,
 }  # fmt: skip
 
-_NUMBERS = frozenset({bool, int, float})
-_PLAIN: Mapping[str, Callable[[Any, Any], bool]] = {
+NUMBERS = frozenset({bool, int, float})
+PLAIN: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne,
 }  # fmt: skip
@@ -132,8 +132,8 @@ def _exact_integers(symbol: str, a: Array, b: Array) -> Array:
 
 def compare(symbol: str, a: object, b: object, env: Env) -> object:
     """`a symbol b` for the comparisons; a tensor of truth values where a side is a constant."""
-    if a.__class__ in _NUMBERS and b.__class__ in _NUMBERS:
-        return _PLAIN[symbol](a, b)
+    if a.__class__ in NUMBERS and b.__class__ in NUMBERS:
+        return PLAIN[symbol](a, b)
     if is_graph_value(a) != is_graph_value(b) and not (a is None or b is None):
         a, b = (env.tensor(s) if is_graph_value(s) else s for s in (a, b))
     if symbol in ("==", "!=") and not _computes(a, b):

@@ -7,7 +7,7 @@ what authors do wrong; what is raised here (RW270) are patterns that cannot be o
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rewrite.errors import RewriteError, Span, error
@@ -17,6 +17,7 @@ from rewrite.lang.versions import Range
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 from rewrite.match import form as f
+from rewrite.match.operators import PLAIN
 from rewrite.match.rule import CompiledRule, Source
 from rewrite.schema import DTYPE_CLASSES, DTYPES, OLDEST_OPSET, OpSchema
 
@@ -140,6 +141,11 @@ class _Compiler:
             guards=tuple(self.guards),
         )
 
+    def _attribute(self, pattern: ast.AttributePattern) -> f.AttributeTest:
+        bind = None if pattern.bind == "_" else pattern.bind
+        limits = () if bind is None else tuple(_limits(bind, self.rule.steps))
+        return f.AttributeTest(pattern.name, bind, pattern.values, limits, pattern.span)
+
     def _roots(self) -> tuple[str, ...]:
         rule = self.rule
         if rule.group is not None:
@@ -249,7 +255,7 @@ class _Compiler:
             operator=operator,
             operands=operands,
             rest=None if rest is None else _rest(rest),
-            attributes=tuple(_attribute_test(a) for a in pattern.attributes if not a.ignored),
+            attributes=tuple(self._attribute(a) for a in pattern.attributes if not a.ignored),
             commutes=commutes,
             variadic=any(p.option == "variadic" for s in schemas for p in s.inputs),
             shared=pattern.shared,
@@ -267,9 +273,19 @@ def _rest(pattern: ast.Rest) -> f.Rest:
     return f.Rest(name, _type_test(pattern.type), pattern.span)
 
 
-def _attribute_test(pattern: ast.AttributePattern) -> f.AttributeTest:
-    bind = None if pattern.bind == "_" else pattern.bind
-    return f.AttributeTest(pattern.name, bind, pattern.values, pattern.span)
+def _limits(name: str, steps: Iterable[ast.Node]) -> Iterator[f.Limit]:
+    """The comparisons of the name with a number among the conditions."""
+    for step in steps:
+        if not isinstance(step, ast.Where) or step.when is not None:
+            continue
+        test = step.condition
+        if not isinstance(test, ast.Binary) or test.operator not in PLAIN:
+            continue
+        if not isinstance(test.left, ast.Name) or not isinstance(test.right, ast.Constant):
+            continue
+        number = test.right.value
+        if test.left.name == name and isinstance(number, (int, float)):
+            yield test.operator, number
 
 
 def _type_test(pattern: ast.TypePattern | None) -> f.TypeTest | None:

@@ -18,6 +18,7 @@ from rewrite.match import form as f
 from rewrite.match.accept import FORM, Taken, accept
 from rewrite.match.codecheck import RUNTIME
 from rewrite.match.codegen import Program
+from rewrite.match.operators import NUMBERS, PLAIN
 from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.values import Unknown
 from rewrite.target.target import Target
@@ -41,17 +42,8 @@ def tick() -> None:
         budget.look_at_clock()
 
 
-def number_holds(facts: Facts, value: ir.Value, rule: CompiledRule, index: int) -> bool:
-    form = rule.pattern.forms[index]
-    assert isinstance(form, f.Number)
-    return structure.number_holds(facts, value, form)
-
-
-def attribute(facts: Facts, node: ir.Node, rule: CompiledRule, index: int, place: int) -> object:
+def attribute(facts: Facts, node: ir.Node, test: f.AttributeTest) -> object:
     """The attribute as expressions see it; UNSET where it is not as the pattern wants it."""
-    form = rule.pattern.forms[index]
-    assert isinstance(form, f.Op)
-    test = form.attributes[place]
     try:
         raw = structure.raw_attribute(facts, node, test.name)
         if not structure.attribute_holds(test, raw):
@@ -59,6 +51,11 @@ def attribute(facts: Facts, node: ir.Node, rule: CompiledRule, index: int, place
         return structure.as_value(test.name, raw)
     except Unknown:
         return UNSET
+
+
+def breaks(value: object, limit: f.Limit) -> bool:
+    """Whether the value is a number that a condition does not admit."""
+    return value.__class__ in NUMBERS and not PLAIN[limit[0]](value, limit[1])
 
 
 def padded(operands: Operands, count: int, always: bool) -> Operands | None:
@@ -124,42 +121,38 @@ def finish(
     rule: CompiledRule,
     facts: Facts,
     target: Target | None,
+    names: tuple[str, ...],
     values: tuple[object, ...],
-    typed: tuple[tuple[int, object], ...],
+    typed: tuple[tuple[f.TypeTest, object], ...],
     taken: Sequence[Taken],
     branches: tuple[str, ...],
     guards: tuple[int, ...],
 ) -> Match | None:
     """The match, if types and everything that concerns all of it hold.
 
-    `values` are those of all names of the pattern; `taken` is in the order of its text.
+    `names` are all names of the pattern; `taken` is in the order of its text.
     """
-    pattern = rule.pattern
-    names = dict(zip(pattern.names, values, strict=True))
-    for index, value in typed:
-        if not _has_type(pattern.forms[index], value, facts, names):
+    bound = dict(zip(names, values, strict=True))
+    for test, value in typed:
+        if not _has_type(test, value, facts, bound):
             return None
-    found = accept(rule, names, taken, branches, guards, facts, target)
+    found = accept(rule, bound, taken, branches, guards, facts, target)
     return found if found.__class__ is Match else None
 
 
-def _has_type(form: f.Form, value: object, facts: Facts, names: dict[str, object]) -> bool:
-    if isinstance(form, f.Any) and form.type is not None:
-        if not isinstance(value, ir.Value):
-            return True  # absent, where that is allowed
-        return structure.type_mismatch(facts, value, form.type, names) is None
-    assert isinstance(form, f.Op)
-    assert form.rest is not None
-    assert form.rest.type is not None
-    assert isinstance(value, tuple)
-    test = form.rest.type
-    return not any(structure.type_mismatch(facts, v, test, names) for v in value)
+def _has_type(test: f.TypeTest, value: object, facts: Facts, names: dict[str, object]) -> bool:
+    if isinstance(value, tuple):
+        return not any(structure.type_mismatch(facts, v, test, names) for v in value)
+    if not isinstance(value, ir.Value):
+        return True  # absent, where that is allowed
+    return structure.type_mismatch(facts, value, test, names) is None
 
 
 _NAMESPACE: dict[str, object] = {
     "consumers_within": structure.consumers_within,
     "cuts": structure.cuts,
     "fewest_uses": structure.fewest_uses,
+    "number_holds": structure.number_holds,
     "same_attribute": structure.same_attribute,
     "trimmed": structure.trimmed,
 }

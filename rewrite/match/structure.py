@@ -88,7 +88,7 @@ def _same_literal(raw: object, literal: object) -> bool:
         return all(_same_literal(r, v) for r, v in zip(raw, literal, strict=True))
     if isinstance(raw, float) and isinstance(literal, (int, float)):
         # Float attributes are stored as float32.
-        return raw == float(np.float32(literal)) or raw == literal
+        return raw == literal or raw == float(np.float32(literal))
     return type(raw) is type(literal) and raw == literal
 
 
