@@ -93,6 +93,11 @@ class Builder:
         schema = schemas.lookup(domain, name, opset)
         if schema is None or schema.deprecated:
             raise RefusedError(f"{name} is not an operator of opset {opset} of '{domain}'")
+        # A function may import another opset than the model, but then only use operators that are
+        # the same in both (onnx/checker.cc, "not compatible with the version imported by model").
+        outer = self.facts.model.opset_imports.get(domain, opset)
+        if outer != opset and schemas.lookup(domain, name, outer) is not schema:
+            raise RefusedError(f"{name} differs between opset {opset} and {outer} of the model")
         return schema
 
     def node(

@@ -470,3 +470,26 @@ def test_constants_that_would_lose_their_precision_are_refused(scale: str, fires
     model.graph.initializer.extend([weight, factor])
     result = rewrite.apply(model, target="generic")
     assert ("conv_multiply" in result.stats["fired"]) is fires
+
+
+@pytest.mark.parametrize(("outer", "fires"), [(14, False), (18, True)])
+def test_a_function_gets_only_operators_that_the_model_has_as_well(outer: int, fires: bool) -> None:
+    """The checker refuses a function with an operator that its opset and the model's tell apart:
+    Slice is one operator from 13 to 18 and beyond, Split is another at 14 than at 18."""
+    ends = "z = Constant <value_ints = [0]> ()  m = Constant <value_ints = [16]> ()"
+    text = f"""
+        <ir_version: 10, opset_import: ["" : {outer}, "own" : 1]>
+        g (float[2,32] x) => (float[2,32] y) {{ y = own.f(x) }}
+        <domain: "own", opset_import: ["" : 18]>
+        f (x) => (y) {{
+            {ends}  e = Constant <value_ints = [9223372036854775807]> ()
+            d = Constant <value_ints = [1]> ()
+            a = Slice(x, z, m, d)  b = Slice(x, m, e, d)  c = Neg(b)  y = Concat <axis = -1> (c, a)
+        }}
+    """
+    model = onnx.parser.parse_model(text)
+    declared = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 32])
+    model.functions[0].value_info.append(declared)
+    result = rewrite.apply(model, target="x86-avx2")
+    onnx.checker.check_model(result.model)
+    assert ("slices_to_split" in result.stats["fired"]) is fires
