@@ -101,6 +101,8 @@ class Applier:
         root = cast(ir.Value, old)
         if new is None:
             raise RefusedError(f"'{name}' would be replaced by an absent operand")
+        if new is root:
+            raise RefusedError(f"'{name}' would be replaced by itself")
         if not is_graph_value(new):
             new = builder.constant(new, self.facts.type(root).dtype, name)
         return root, new

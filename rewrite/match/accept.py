@@ -16,6 +16,7 @@ from rewrite.errors import Span
 from rewrite.graph.facts import Facts
 from rewrite.graph.uses import uses_of
 from rewrite.match import budget
+from rewrite.match import form as f
 from rewrite.match.rule import CompiledRule, Condition, Match
 from rewrite.match.values import Env, Unknown
 from rewrite.target.target import Target
@@ -69,7 +70,7 @@ def accept(
     roots = _roots(rule, names)
     if isinstance(roots, Failure):
         return roots
-    failure = _escape(rule, taken, nodes, roots)
+    failure = _same_node(rule, names) or _escape(rule, taken, nodes, roots)
     if failure is not None:
         return failure
     env = Env(names, facts, target, frozenset(branches), nodes, rule.lets)
@@ -93,6 +94,25 @@ def _roots(rule: CompiledRule, names: Mapping[str, object]) -> tuple[ir.Value, .
     if len(found) > 1 and len(set(found)) != len(found):
         return Failure("root", "two roots are the same value", rule.rule.span, found[0])
     return tuple(found)
+
+
+def _same_node(rule: CompiledRule, names: Mapping[str, object]) -> Failure | None:
+    """A statement that is found through uses must be another node than the other statements are.
+
+    Backwards a node is reached by the operands that name it; through uses, the node that leads
+    there is among those found. A statement with alternatives may be another one's value itself.
+    """
+    if not rule.pattern.forward:
+        return None
+    seen: dict[object, f.Statement] = {}
+    for statement in rule.pattern.statements:
+        if not isinstance(statement.form, f.Op) or isinstance(statement, f.Each):
+            continue
+        value = next((names.get(name) for name in statement.names if name is not None), None)
+        node = value.producer() if isinstance(value, ir.Value) else None
+        if node is not None and seen.setdefault(node, statement) is not statement:
+            return Failure("same", "two statements are the same node", statement.span, node)
+    return None
 
 
 def _escape(

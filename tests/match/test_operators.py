@@ -293,3 +293,13 @@ def test_an_operator_deprecated_for_a_while(ask):
     emit = 'y = Upsample(y, y) { mode: "nearest" }'
     answers = {n: ask("y = Abs(x)", text, emit=emit, opset=n).code for n in (8, 9, 10)}
     assert answers == {8: "match", 9: "match", 10: "opset"}
+
+
+def test_two_statements_are_two_nodes(ask):
+    attributes = "{ axis: a, largest: l, sorted: s }"
+    pattern = f"v, i = shared TopK(x, k) {attributes}  w, j = TopK(x, k) {attributes}"
+    head = "g (float[4] x, int64[1] k) => (float[n] v, int64[n] o)"
+    one = f"{head} {{ v, i = TopK(x, k)  o = Identity(i) }}"
+    assert ask(pattern, one, "v", emit="w = v j = i").code == "same"
+    two = f"{head} {{ v, i = TopK(x, k)  w, j = TopK(x, k)  o = Identity(j) }}"
+    assert ask(pattern, two, "w", emit="w = v j = i").names["v"] == "v"
