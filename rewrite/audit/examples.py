@@ -146,9 +146,9 @@ class _Example:
         return model
 
     def _opset(self, compiled: Sequence[CompiledRule]) -> int:
-        """The pack's `example_opset`, moved into the range of the rule."""
+        """The `example_opset` of the pack that wrote the rule, moved into the rule's range."""
         low, high = compiled[0].opset
-        return max(low, min(self.pack.example_opset, high))
+        return max(low, min(self.pack.origins[self.rule.name].example_opset, high))
 
     def _applied(
         self, before: onnx.ModelProto, target: Target, matcher: matching.Matcher
