@@ -19,6 +19,7 @@ from rewrite.graph.declared import Declared
 from rewrite.graph.infer import NOTHING, Inferred
 from rewrite.graph.names import Names, subgraphs
 from rewrite.graph.order import Order
+from rewrite.graph.tensors import elements
 from rewrite.graph.uses import uses_of
 from rewrite.ops import legacy, schemas
 from rewrite.schema import Type
@@ -167,7 +168,7 @@ class Facts:
         tensor = self.constant(value)
         if tensor is None:
             return None
-        found = tensor.numpy()
+        found = elements(tensor)
         if found.nbytes <= SMALL_BYTES:
             self._arrays[value] = found
         return found

@@ -10,6 +10,8 @@ from collections.abc import Hashable
 import onnx
 import onnx_ir as ir
 
+from rewrite.graph.tensors import strings
+
 MESSAGES = frozenset(
     {
         ir.AttributeType.SPARSE_TENSOR,
@@ -25,7 +27,7 @@ Message = onnx.SparseTensorProto | onnx.TypeProto
 def content(tensor: ir.TensorProtocol) -> Hashable:
     """The elements; two tensors of one type with equal content are equal bit for bit."""
     if tensor.dtype == ir.DataType.STRING:
-        return tuple(tensor.numpy().reshape(-1).tolist())
+        return tuple(strings(tensor))
     return tensor.tobytes()
 
 

@@ -74,6 +74,24 @@ class MappedFile:
                 size -= len(piece)
 
 
+def strings(tensor: ir.TensorProtocol) -> list[bytes]:
+    """The elements of a string tensor. numpy's own strings would lose zeros at their ends."""
+    if isinstance(tensor, serde.TensorProtoTensor):
+        return list(tensor.raw.string_data)
+    if isinstance(tensor, ir.StringTensor):
+        return [bytes(item) for item in tensor.string_data()]
+    return [bytes(item) for item in tensor.numpy().reshape(-1).tolist()]
+
+
+def elements(tensor: ir.TensorProtocol) -> np.ndarray:
+    """The tensor as an array; strings as objects."""
+    if tensor.dtype != ir.DataType.STRING:
+        return tensor.numpy()
+    found = np.empty(tensor.size, object)
+    found[:] = strings(tensor)
+    return found.reshape(tuple(tensor.shape.numpy()))
+
+
 class _Lazy:
     """What onnx-ir asks for in place of an array: the array, made when asked."""
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir import serde
 
 from rewrite.graph.declared import Declared
-from rewrite.graph.tensors import SparseTensor
+from rewrite.graph.tensors import SparseTensor, strings
 
 # Fills an empty TensorProto with a tensor; the name is the writer's business.
 TensorWriter = Callable[[onnx.TensorProto, ir.TensorProtocol], None]
@@ -252,7 +252,7 @@ def inline(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
         return
     describe(proto, tensor)
     if tensor.dtype == ir.DataType.STRING:
-        proto.string_data.extend(_bytes(item) for item in tensor.numpy().reshape(-1).tolist())
+        proto.string_data.extend(strings(tensor))
     else:
         proto.raw_data = tensor.tobytes()
 

@@ -146,10 +146,21 @@ def compare(symbol: str, a: object, b: object, env: Env) -> object:
             raise Unknown(f"{describe(side)} cannot be compared by `{symbol}`")
     left, right = env.tensor(a), env.tensor(b)
     _meet(left, right)
-    if "O" in (left.array.dtype.kind, right.array.dtype.kind) and symbol not in ("==", "!="):
-        raise Unknown(f"strings cannot be compared by `{symbol}`")
+    if _strings(left) or _strings(right):
+        return _compare_strings(symbol, left, right)
     with np.errstate(all="ignore"):
         return Tensor(np.asarray(_ORDER[symbol](left.array, right.array)), "bool")
+
+
+def _strings(tensor: Tensor) -> bool:
+    return tensor.array.dtype.kind in "OSU"
+
+
+def _compare_strings(symbol: str, a: Tensor, b: Tensor) -> Tensor:
+    if symbol not in ("==", "!=") or not (_strings(a) and _strings(b)):
+        raise Unknown(f"strings cannot be compared by `{symbol}`")
+    sides = a.array.astype(object), b.array.astype(object)
+    return Tensor(np.asarray(_ORDER[symbol](*sides), np.bool_), "bool")
 
 
 def _meet(a: Tensor, b: Tensor) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.graph.tensors import elements
 from rewrite.graph.uses import use_count, uses_of
 from rewrite.match.form import (
     AttributeTest,
@@ -73,7 +74,7 @@ def as_value(name: str, raw: object) -> object:
     if raw is None or isinstance(raw, (int, float, str, tuple)):
         return raw
     # Slow: a protocol is checked member by member.
-    return working(raw.numpy()) if isinstance(raw, ir.TensorProtocol) else raw
+    return working(elements(raw)) if isinstance(raw, ir.TensorProtocol) else raw
 
 
 def attribute_holds(test: AttributeTest, raw: object) -> bool:

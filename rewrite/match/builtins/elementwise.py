@@ -153,6 +153,8 @@ def _fold(function: Ufunc, tensors: tuple[Tensor, ...]) -> Tensor:
         for tensor in tensors[1:]:
             result = apply(function, result, tensor)
         return result
+    if tensors[0].array.dtype.kind in "OSU":
+        raise Unknown("a string is not a number")
     reduce: Ufunc = np.min if function is np.minimum else np.max
     return Tensor(np.asarray(reduce(tensors[0].array)), tensors[0].dtype)
 
