@@ -5,14 +5,16 @@ In: an expanded rule and the scope of its match. Out: diagnostics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.check_patterns import tops
+from rewrite.lang.limits import EXPANDED_DEPTH
 from rewrite.lang.scope import Scope
 from rewrite.lang.vocabulary import Vocabulary
-from rewrite.lang.walk import nodes
+from rewrite.lang.walk import depth, nodes
 
 Statement = ast.MatchStatement | ast.EachStatement
 
@@ -20,6 +22,7 @@ Statement = ast.MatchStatement | ast.EachStatement
 def check_structure(rule: ast.Rule, vocabulary: Vocabulary, errors: Collector) -> None:
     _connected(rule.match, errors)
     _shared_roots(rule, errors)
+    _deep_lets(rule, errors)
     if rule.group is not None:
         _group(rule, rule.group, errors)
     if _changes_nothing(rule, vocabulary):
@@ -46,6 +49,25 @@ def check_unused(rule: ast.Rule, scope: Scope, errors: Collector) -> None:
         message = f"the attribute is bound to `{binding.name}`, which is never used"
         hint = "write `ignored` where the attribute cannot matter"
         errors.add("RW223", message, binding.span, hint)
+
+
+def _deep_lets(rule: ast.Rule, errors: Collector) -> None:
+    """A `let` nests as deep as it would with those it names put in their places."""
+    depths: dict[str, int] = {}
+    for step in rule.steps:
+        if not isinstance(step, ast.Let):
+            continue
+        inner = [depths[n.name] for n in nodes(step.value) if _names_let(n, depths)]
+        depths[step.name] = depth(step.value) + max(inner, default=0)
+        if depths[step.name] > EXPANDED_DEPTH:
+            message = f"`{step.name}` and what it is computed from nest {depths[step.name]} deep"
+            hint = f"at most {EXPANDED_DEPTH} levels are allowed"
+            errors.add("RW110", message, step.span, hint)
+            return
+
+
+def _names_let(node: ast.Node, lets: Mapping[str, int]) -> TypeGuard[ast.Name | ast.Splat]:
+    return isinstance(node, ast.Name | ast.Splat) and node.name in lets
 
 
 # --- connectedness ------------------------------------------------------------------------------

@@ -48,17 +48,17 @@ class Expander:
 
     def expand(self, rule: ast.Rule) -> ast.Rule | None:
         """None where a call cannot be expanded; the reason is reported."""
-        if not any(isinstance(n, ast.PatternCall) for s in rule.match for n in nodes(s)):
-            return rule
         self.failed = False
         total = sum(self._measure(s.pattern, {}).nodes for s in rule.match)
         if self.failed:
             return None
         if total > EXPANDED_NODES:
-            message = f"the rule `{rule.name}` expands to {total} pattern nodes"
+            message = f"the rule `{rule.name}` has {total} pattern nodes"
             hint = f"at most {EXPANDED_NODES} are allowed; split the rule or its patterns"
             self.errors.add("RW313", message, rule.match[0].span, hint)
             return None
+        if not any(isinstance(n, ast.PatternCall) for s in rule.match for n in nodes(s)):
+            return rule
         before = len(self.errors.found)
         numbers = count(1)
         match = tuple(

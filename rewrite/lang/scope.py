@@ -227,6 +227,14 @@ class ScopeBuilder:
             self._pattern(branch.pattern, inner)
             if branch.guard is not None:
                 self.scope.guards.append((branch.guard, inner, self.inside))
+        self._bound_in_all([way | {(choice, i)} for i in range(len(pattern.branches))], way)
+
+    def _bound_in_all(self, inner: list[Way], way: Way) -> None:
+        """What every branch binds is bound wherever the choice is met."""
+        for binding in self.scope.bindings.values():
+            if all(branch in binding.ways for branch in inner):
+                binding.ways = [w for w in binding.ways if not w >= way]
+                binding.ways.append(way)
 
     def _name_branch(self, name: str, span: Span, choice: int, i: int, way: Way) -> None:
         other = self.scope.branches.get(name)

@@ -8,7 +8,7 @@ is read: links that lead out are refused.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def _entry(pack: str | Path, search: Sequence[Path], errors: Collector) -> Path 
     if isinstance(pack, Path) or NAME.fullmatch(pack) is None:
         return Path(pack)
     for place in search:
-        if (place / pack / MANIFEST).is_file():
+        if _has_pack(place / pack):
             return place / pack
     errors.add("RW306", f"there is no pack `{pack}`", None, _pack_hint(pack, search))
     return None
@@ -92,16 +92,19 @@ class _Finder:
 
     def visit(self, folder: Path, asked: Span | None) -> Path | None:
         """Read the pack in a folder and those it extends."""
-        resolved = folder.resolve()
+        resolved = _resolved(folder)
+        if resolved is None:
+            self.errors.add("RW301", f"`{folder}` cannot be the folder of a pack", asked)
+            return None
         if resolved in self.found:
             return resolved
         if len(self.found) + len(self.open) >= PACKS:
             self.errors.add("RW315", f"more than {PACKS} packs are loaded together", asked)
             return None
-        if not (folder / MANIFEST).is_file():
+        if not _holds((folder / MANIFEST).is_file):
             span = asked or Span(str(folder / MANIFEST), 1, 1, 1, 1)
-            message = f"`{folder}` is no rule pack: it has no {MANIFEST}"
-            self.errors.add("RW301", message, span)
+            hint = None if _holds(folder.is_dir) else _pack_hint(str(folder), self.search)
+            self.errors.add("RW301", _no_pack(folder), span, hint)
             return None
         yaml = self._read(folder / MANIFEST, resolved)
         if yaml is None:
@@ -113,6 +116,11 @@ class _Finder:
         extends = self._extended(folder, manifest)
         self.open.pop()
         files = tuple(f for f in self._rule_files(folder, resolved) if f is not None)
+        if not files and not extends and not self.errors.found:
+            hint = "rules stand in files of the folder that end in `.rules`"
+            self.errors.add(
+                "RW301", f"the pack `{manifest.name}` has no rules", manifest.span, hint
+            )
         self.found[resolved] = PackSource(resolved, manifest, yaml, files, extends)
         return resolved
 
@@ -136,21 +144,26 @@ class _Finder:
         return tuple(found)
 
     def _rule_files(self, folder: Path, resolved: Path) -> list[TextFile | None]:
-        paths = sorted(p for p in folder.iterdir() if p.suffix == ".rules")
+        here = Span(str(folder / MANIFEST), 1, 1, 1, 1)
+        try:
+            paths = sorted(p for p in folder.iterdir() if p.suffix == ".rules")
+        except OSError as problem:
+            self.errors.add("RW301", f"`{folder}` cannot be read: {problem.strerror}", here)
+            return []
         self.files += len(paths)
         if self.files > PACK_FILES:
-            span = Span(str(folder / MANIFEST), 1, 1, 1, 1)
-            self.errors.add("RW315", f"the packs have more than {PACK_FILES} files", span)
+            self.errors.add("RW315", f"the packs have more than {PACK_FILES} files", here)
             return []
         return [self._read(path, resolved) for path in paths]
 
     def _read(self, path: Path, resolved: Path) -> TextFile | None:
         span = Span(str(path), 1, 1, 1, 1)
-        if not path.resolve().is_relative_to(resolved):
+        place = _resolved(path)
+        if place is None or not place.is_relative_to(resolved):
             hint = "copy the file into the pack"
             self.errors.add("RW314", f"`{path.name}` leads out of the pack's folder", span, hint)
             return None
-        if not path.is_file():
+        if not _holds(path.is_file):
             self.errors.add("RW301", f"`{path.name}` is no file", span)
             return None
         size = path.stat().st_size
@@ -176,4 +189,28 @@ class _Finder:
 
 
 def _has_pack(folder: Path) -> bool:
-    return (folder / MANIFEST).is_file()
+    return _holds((folder / MANIFEST).is_file)
+
+
+def _holds(question: Callable[[], bool]) -> bool:
+    """No, where the system does not let us ask."""
+    try:
+        return question()
+    except OSError:
+        return False
+
+
+def _resolved(path: Path) -> Path | None:
+    """Where the path leads; None where it cannot be followed (a circle of links, a NUL)."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _no_pack(folder: Path) -> str:
+    if not _holds(folder.exists):
+        return f"there is no folder `{folder}`"
+    if not _holds(folder.is_dir):
+        return f"`{folder}` is a file; a rule pack is a folder with a {MANIFEST}"
+    return f"`{folder}` is no rule pack: it has no {MANIFEST}"

@@ -62,6 +62,14 @@ def too_deep(root: ast.Node, limit: int) -> ast.Node | None:
     return level[0]
 
 
+def depth(root: ast.Node) -> int:
+    """How many nodes stand inside each other, the root included."""
+    count, level = 0, [root]
+    while level:
+        count, level = count + 1, [child for node in level for child in children(node)]
+    return count
+
+
 def bound_names(rule: ast.Rule) -> frozenset[str]:
     """Every name that `match` and `let` bind anywhere in a rule."""
     found: set[str] = set()

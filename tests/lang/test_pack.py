@@ -131,9 +131,9 @@ def test_opsets_are_narrowed_by_what_is_emitted(write: Write, vocabulary: Vocabu
 
 
 def test_manifest_defaults(write: Write, vocabulary: Vocabulary) -> None:
-    pack = load_pack(write("mine"), vocabulary)
+    pack = load_pack(write("mine", a="# none yet\n"), vocabulary)
     assert (pack.opset, pack.example_opset) == ((7, vocabulary.newest_opset), 18)
-    narrow = load_pack(write("narrow", "opset: [7, 12]\n"), vocabulary)
+    narrow = load_pack(write("narrow", "opset: [7, 12]\n", a="# none yet\n"), vocabulary)
     assert (narrow.opset, narrow.example_opset) == ((7, 12), 12)
     both = load_packs([Path(narrow.files[0].path).parent] if narrow.files else [], vocabulary)
     assert both.rules == ()
