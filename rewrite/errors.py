@@ -46,7 +46,7 @@ class Diagnostic:
         if self.span is not None:
             place = f"{self.span.file}:{self.span.line}:{self.span.column}"
         head = f"error[{self.code}]: {self.message}"
-        return f"{place}: {head}" if place else head
+        return visible(f"{place}: {head}" if place else head)
 
 
 class RewriteError(Exception):
@@ -111,19 +111,43 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
         lines += _caret(diagnostic.span, source)
     for label in diagnostic.labels:
         place = f"{label.span.file}:{label.span.line}:{label.span.column}"
-        lines.append(f"  note: {place}: {label.text}")
+        lines.append(visible(f"  note: {place}: {label.text}"))
     if diagnostic.hint:
-        lines.append(f"  hint: {diagnostic.hint}")
+        lines.append(visible(f"  hint: {diagnostic.hint}"))
     return "\n".join(lines)
 
 
+def visible(text: str) -> str:
+    """The text as one line that a terminal shows and does not obey: names in models are free."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
 def _caret(span: Span, source: str) -> list[str]:
-    rows = source.splitlines()
+    rows = source.split("\n")
     if not 1 <= span.line <= len(rows):
         return []
     row = rows[span.line - 1]
     last = span.end_column - 1 if span.end_line == span.line else len(row)
     width = max(1, last - span.column + 1)
-    indent = "".join("\t" if c == "\t" else " " for c in row[: span.column - 1])
-    gutter = f"{span.line:5d} | "
-    return [gutter + row, " " * 5 + " | " + indent + "^" * width]
+    indent = "".join("\t" if c == "\t" else " " * _columns(c) for c in row[: span.column - 1])
+    marked = row[span.column - 1 : span.column - 1 + width]
+    carets = "^" * max(1, sum(map(_columns, marked)))
+    shown = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in row)
+    return [f"{span.line:5d} | {shown}", " " * 5 + " | " + indent + carets]
+
+
+def _columns(character: str) -> int:
+    """How many columns of a terminal the character takes."""
+    if character.isascii():
+        return 1
+    from unicodedata import combining, east_asian_width
+
+    if combining(character):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1

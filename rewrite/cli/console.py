@@ -17,6 +17,10 @@ from rewrite.errors import Diagnostic, RewriteError, error, render
 
 Tell = Callable[[str, int, int], None]
 
+# What a pack may not make us read is not shown either: files that lead out of it, no files.
+_NOT_READ = frozenset({"RW301", "RW314", "RW315"})
+_LONGEST = 4 << 20  # bytes of text that a line is shown of
+
 
 def complain(problem: RewriteError) -> None:
     """Diagnostics on stderr, each with the line of text it is about.
@@ -34,10 +38,13 @@ def complain(problem: RewriteError) -> None:
 
 def _source(diagnostic: Diagnostic) -> str | None:
     """The text that a diagnostic points into; None where it is not a file that can be read."""
-    if diagnostic.span is None:
+    if diagnostic.span is None or diagnostic.code in _NOT_READ:
         return None
     try:
-        return Path(diagnostic.span.file).read_text(encoding="utf-8")
+        path = Path(diagnostic.span.file)
+        if not path.is_file() or path.stat().st_size > _LONGEST:  # a pipe would keep us waiting
+            return None
+        return path.read_text(encoding="utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError, ValueError):
         return None
 

@@ -11,7 +11,7 @@ import rewrite
 from rewrite.graph import io
 from tests.hostile.conftest import parse
 
-STALE = """g (float[2] x, float[1,2,2,2] z) => (float[1,2,2,2] y) 
+STALE = """g (float[2] x, float[1,2,2,2] z) => (float[1,2,2,2] y)
 <float[1,2,2,2] c, float[1,2,2,2] e, int64[4] s = {1,2,2,2}>
 { c = Relu(x)  e = Expand(c, s)  y = Concat<axis = 0>(e) }"""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rewrite.cli.console import Tell, working, write_text
 from rewrite.engine.ledger import CLASSES
-from rewrite.errors import error
+from rewrite.errors import error, visible
 
 if TYPE_CHECKING:
     from rewrite.api import Result
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json == "-":
         sys.stdout.write(reports.to_json(report))
     else:
-        print("\n".join(reports.text(report)))
+        print("\n".join(map(visible, reports.text(report))))
     return 0 if verification is None or verification.ok else 1
 
 

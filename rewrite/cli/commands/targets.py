@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rewrite import resources
+from rewrite.errors import visible
 
 if TYPE_CHECKING:
     from rewrite.target.target import Target
@@ -28,10 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
         names = resources.shipped("targets")
         width = max(map(len, names), default=0)
         for name in names:
-            print(f"{name:{width}}  {load_target(name, None).doc}")
+            print(visible(f"{name:{width}}  {load_target(name, None).doc}"))
         return 0
     for line in _describe(arguments.name):
-        print(line)
+        print(visible(line))
     return 0
 
 
