@@ -20,7 +20,7 @@ from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
 from rewrite.graph.keys import MESSAGES, attribute_key, content, tensors_of
-from rewrite.graph.uses import use_count
+from rewrite.graph.uses import rewire, use_count
 from rewrite.graph.versions import FREE_INITIALIZERS
 
 _SMALL = 1 << 12  # bytes: always compared
@@ -124,7 +124,7 @@ class Tidier:
 
     def _redirect(self, value: ir.Value, keeper: ir.Value) -> None:
         for usage in value.uses():
-            usage.node.replace_input_with(usage.idx, keeper)
+            rewire(usage.node, usage.idx, keeper)
         drop_initializer(self.facts, value)
         self._digests.pop(value, None)
 
@@ -188,7 +188,7 @@ def _move_users(pairs: Sequence[tuple[ir.Value, ir.Value]]) -> bool:
     for old, new in pairs:
         if not old.is_graph_output():
             for usage in old.uses():
-                usage.node.replace_input_with(usage.idx, new)
+                rewire(usage.node, usage.idx, new)
                 moved = True
     return moved
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
-from rewrite.graph.uses import is_used
+from rewrite.graph.uses import is_used, release
 from rewrite.schema import DESCRIBED_DOMAINS
 
 
@@ -34,11 +34,11 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
         for output in node.outputs:
             facts.forget(output)
             facts.declared.forget(output)
-        freed = _detach(node)
+        freed = release(node)
         if holds_graph(node):
             inner = _nodes_inside(node)
             inside += inner
-            freed += (value for n in inner for value in _detach(n))
+            freed += (value for n in inner for value in release(n))
         for value in freed:
             producer = value.producer()
             if producer is None:
@@ -59,16 +59,6 @@ def _nodes_inside(node: ir.Node) -> list[ir.Node]:
         inner = [n for graph in subgraphs(pending.pop()) for n in graph]
         found += inner
         pending += inner
-    return found
-
-
-def _detach(node: ir.Node) -> list[ir.Value]:
-    """Take a node off the values it uses; returns those values."""
-    found: list[ir.Value] = []
-    for index, value in enumerate(node.inputs):
-        if value is not None:
-            node.replace_input_with(index, None)
-            found.append(value)
     return found
 
 

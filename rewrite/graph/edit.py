@@ -20,7 +20,7 @@ from rewrite.graph.declared import Saved
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
 from rewrite.graph.nodes import Refused, discard, is_pending, make_node, new_constant
-from rewrite.graph.uses import is_used
+from rewrite.graph.uses import is_used, rewire
 from rewrite.graph.versions import FREE_INITIALIZERS, require_ir
 
 __all__ = ["Refused", "Replacement", "discard", "make_node", "new_constant", "replace"]
@@ -46,7 +46,7 @@ class Replacement:
     def undo(self) -> None:
         """Put everything back and throw the new nodes away."""
         for node, index, old in reversed(self._uses):
-            node.replace_input_with(index, old)
+            rewire(node, index, old)
         for index, old in reversed(self._outputs):
             self.graph.outputs[index] = old
         for value, _ in self._names:
@@ -272,11 +272,11 @@ def _hand_over(
     renamed: set[ir.Value],
 ) -> None:
     """Uses, place among the outputs, name and declared facts go from `old` to `new`."""
-    for usage in old.uses():
-        if usage.node in done.new_nodes:
+    for user, index in old.uses():
+        if user in done.new_nodes:
             continue
-        usage.node.replace_input_with(usage.idx, new)
-        done._uses.append((usage.node, usage.idx, old))
+        rewire(user, index, new)
+        done._uses.append((user, index, old))
     was_output = old.is_graph_output()
     if was_output:
         for index, output in enumerate(graph.outputs):

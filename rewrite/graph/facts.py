@@ -68,6 +68,7 @@ class Facts:
         self._legacy_source: dict[ir.Value, ir.Attr] = {}
         self._defaults: dict[tuple[str, str, int, str], object] = {}
         self._owners: dict[ir.Graph, tuple[ir.Graph, ir.Node | None]] = {}
+        self._imports: dict[ir.Graph, dict[str, int]] = {}  # of the root, as they are now
 
     # --- types ---------------------------------------------------------------------------------
 
@@ -204,7 +205,10 @@ class Facts:
 
     def import_of(self, graph: ir.Graph, domain: str) -> int:
         """The version of `domain` that `graph` (or the graph or function around it) imports."""
-        return self.root(graph).opset_imports.get(domain, 0)
+        imports = self._imports.get(graph)
+        if imports is None:
+            imports = self._imports[graph] = self.root(graph).opset_imports
+        return imports.get(domain, 0)
 
     def operands(self, node: ir.Node) -> tuple[ir.Value | None, ...]:
         """The node's inputs in the newest form, without absent ones at the end.
@@ -212,7 +216,7 @@ class Facts:
         An operand that the version at hand carries as an attribute appears as a constant value;
         where the attribute is a parameter of a function, as a value about which nothing is known.
         """
-        inputs = tuple(node.inputs)
+        inputs: tuple[ir.Value | None, ...] = tuple(node.inputs)
         if node.op_type in legacy.TABLE and node.domain == "":
             inputs = self._with_legacy(node, inputs)
         while inputs and inputs[-1] is None:
@@ -287,7 +291,10 @@ class Facts:
         """Whether anything but `nodes` needs the value: a node (also in a subgraph), an output."""
         if value.is_graph_output():
             return True
-        return any(usage.node not in nodes for usage in uses_of(value))
+        for user, _ in uses_of(value):  # noqa: SIM110 - a generator costs more than the uses
+            if user not in nodes:
+                return True
+        return False
 
     def root(self, graph: ir.Graph) -> ir.Graph:
         """The main graph or function body that a graph is part of."""
@@ -310,6 +317,7 @@ class Facts:
     def forget_graphs(self) -> None:
         """Graphs were added to the model, or moved."""
         self._owners.clear()
+        self._imports.clear()
 
     def _owner(self, graph: ir.Graph) -> tuple[ir.Graph, ir.Node | None]:
         if graph not in self._owners:

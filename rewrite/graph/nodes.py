@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from rewrite.graph import types
 from rewrite.graph.facts import Facts, schema_default
+from rewrite.graph.uses import release
 from rewrite.ops import legacy, schemas
 from rewrite.schema import AttributeKind, OpSchema
 
@@ -209,6 +210,4 @@ def _legacy_kind(value: legacy.AttributeValue) -> AttributeKind:
 def discard(nodes: Iterable[ir.Node]) -> None:
     """Take nodes that are in no graph off the values they use."""
     for node in nodes:
-        for index, value in enumerate(node.inputs):
-            if value is not None:
-                node.replace_input_with(index, None)
+        release(node)

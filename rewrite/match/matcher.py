@@ -144,8 +144,10 @@ class Matcher:
         if found is None:
             return None
         ready = found[reject.far_key(node)] if isinstance(found, _Candidates) else found
+        if not ready:
+            return None
         graph = node.graph
-        if not ready or graph is None:
+        if graph is None:
             return None
         opset, target = facts.import_of(graph, ""), self.target
         operator = (node.domain, node.op_type)

@@ -20,6 +20,9 @@ MOST_PARTS = 2000  # of a prefilter
 
 CONSTANT = ""  # no node produces the operand: an initializer, an input of the graph
 
+# The keys are made at every look at a node, so they read onnx-ir's fields and not its properties,
+# each of which costs as much as the rest of the step.
+#
 # What produces a value: None (absent), CONSTANT, the name of an operator about whose operands
 # nothing is said, or (name, number of operands, the trees of the first of them).
 Tree = Any
@@ -36,30 +39,28 @@ Prefilter = Any
 
 def near_key(node: ir.Node) -> Tree:
     """The node's neighbourhood one level up."""
-    inputs = node.inputs
-    found: list[object] = [node.op_type, len(inputs)]
-    for value in inputs[:LOOKED_AT]:
-        if value is None:
-            found.append(None)
-        else:
-            producer = value.producer()
-            found.append(CONSTANT if producer is None else producer.op_type)
-    return tuple(found)
+    inputs = node._inputs
+    above = [
+        None if value is None else CONSTANT if (p := value._producer) is None else p._op_type
+        for value in (inputs if len(inputs) <= LOOKED_AT else inputs[:LOOKED_AT])
+    ]
+    return (node._op_type, len(inputs), *above)
 
 
 def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
     """The node's neighbourhood `levels` up."""
     if levels == 1:
         return near_key(node)
-    inputs = node.inputs
-    found: list[object] = [node.op_type, len(inputs)]
-    for value in inputs[:LOOKED_AT]:
-        if value is None:
-            found.append(None)
-            continue
-        producer = value.producer()
-        found.append(CONSTANT if producer is None else far_key(producer, levels - 1))
-    return tuple(found)
+    inputs, further = node._inputs, levels - 1
+    above = [
+        None
+        if value is None
+        else CONSTANT
+        if (p := value._producer) is None
+        else far_key(p, further)
+        for value in (inputs if len(inputs) <= LOOKED_AT else inputs[:LOOKED_AT])
+    ]
+    return (node._op_type, len(inputs), *above)
 
 
 # --- may it match --------------------------------------------------------------------------------
