@@ -16,6 +16,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from rewrite.cli import commands
@@ -45,6 +46,7 @@ class Version(argparse.Action):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Whatever goes wrong is one message on stderr, never a traceback."""
     debug = os.environ.get("REWRITE_DEBUG") == "1"
+    _open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a sign shows ?
     try:
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as problem:  # the last line of defence before the user
         if debug:
             raise
-        complain(_fault(problem))
+        complain(_told(problem))
         return BAD_INPUT
     return status
 
@@ -98,6 +100,13 @@ def _parser() -> Parser:
     return parser
 
 
+def _told(problem: Exception) -> RewriteError:
+    if isinstance(problem, OSError) and problem.filename is None and problem.strerror:
+        _silence_stdout()  # of all that is written only this has no name
+        return error("RW003", f"cannot write: {problem.strerror}", subject="standard output")
+    return _fault(problem)
+
+
 def _fault(problem: Exception) -> RewriteError:
     text = " ".join(f"{type(problem).__name__}: {problem}".split())[:300]
     return error(
@@ -105,6 +114,14 @@ def _fault(problem: Exception) -> RewriteError:
         f"unexpected {text} (a fault in rewrite; please report it)",
         hint="set REWRITE_DEBUG=1 to see where",
     )
+
+
+def _open_streams() -> None:
+    """Streams that the caller closed swallow what is written to them."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def _silence_stdout() -> None:

@@ -10,8 +10,9 @@ import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rewrite.errors import Diagnostic, RewriteError, error, render
 
@@ -19,6 +20,7 @@ Tell = Callable[[str, int, int], None]
 
 # What a pack may not make us read is not shown either: files that lead out of it, no files.
 _NOT_READ = frozenset({"RW301", "RW314", "RW315"})
+_UTF8: Mapping[str, Any] = {"encoding": "utf-8", "errors": "replace"}  # odd bytes in paths
 _LONGEST = 4 << 20  # bytes of text that a line is shown of
 
 
@@ -60,20 +62,31 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: into a neighbour first, then renamed."""
+    """Write a file whole or not at all: into a neighbour first, then renamed.
+
+    Where a link leads there the file is written; devices and pipes are written to as they are.
+    """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(_mode(path))
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
+        if path.exists() and not path.is_file():
+            with path.open("w", **_UTF8) as stream:
+                stream.write(text)
+        else:
+            _write_whole(path.resolve(), text)
+    except (OSError, RuntimeError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
         raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".rewrite-", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", **_UTF8) as stream:
+            stream.write(text)
+        Path(name).chmod(_mode(path))
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _mode(path: Path) -> int:

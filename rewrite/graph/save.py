@@ -71,12 +71,18 @@ def is_external(tensor: ir.TensorProtocol) -> bool:
 
 
 def save(loaded: LoadedModel, path: str | os.PathLike[str]) -> None:
-    """Write the model to `path`. On failure nothing is left behind."""
+    """Write the model to `path`, or to where the link `path` leads. On failure nothing is left."""
     target = Path(path)
     if not target.name or "\0" in target.name:
         raise error("RW513", "cannot write the model: no file name", subject=repr(str(path)))
     try:
+        if target.is_symlink():
+            target = target.resolve()
         _save(loaded, target, target.with_name(target.name + ".data"))
+    except RuntimeError:
+        raise error(
+            "RW513", "cannot write the model: a circle of links", subject=str(path)
+        ) from None
     except OSError as failure:
         reason = failure.strerror or str(failure)
         raise error("RW513", f"cannot write the model: {reason}", subject=str(target)) from failure

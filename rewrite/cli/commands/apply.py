@@ -112,6 +112,8 @@ def _check_places(places: dict[str, Path | None], model: Path) -> None:
         if place is None:
             continue
         _check_place(place, model)
+        if place.exists() and not place.is_file():
+            continue  # a device, a pipe
         other = options.setdefault(place.resolve(), option)
         if other != option:
             raise error("RW002", f"{other} and {option} name one file", subject=str(place))
@@ -119,15 +121,30 @@ def _check_places(places: dict[str, Path | None], model: Path) -> None:
 
 def _check_place(place: Path, model: Path) -> None:
     """What can be known before the work about a file to be written; never the input."""
-    if place.exists() and model.exists() and place.samefile(model):
+    try:
+        place.stat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as problem:  # a name too long, a circle of links, a NUL
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise error("RW003", f"cannot write: {reason}", subject=str(place)) from None
+    if _one_file(place, model):
         raise error("RW006", "the output is the input", subject=str(place))
     if place.is_dir():
         raise error("RW003", "cannot write: Is a directory", subject=str(place))
     if not place.parent.is_dir():
         raise error("RW003", "cannot write: No such file or directory", subject=str(place))
-    if not os.access(place.parent, os.W_OK):
+    device = place.exists() and not place.is_file()
+    if not os.access(place if device else place.parent, os.W_OK):
         hint = "-o, --json, --report and --trace name the places"
         raise error("RW003", "cannot write: Permission denied", hint=hint, subject=str(place))
+
+
+def _one_file(place: Path, model: Path) -> bool:
+    try:
+        return place.samefile(model)
+    except OSError:  # one of them is not there
+        return False
 
 
 def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | None) -> Result:
