@@ -168,7 +168,7 @@ def test_deep_patterns_are_bounded():
     """Alternatives inside alternatives would double the code each time; it is not made."""
     pattern = "Relu(x)"
     for i in range(12):
-        pattern = f"Neg({pattern} | Sin({pattern}))" if i < 9 else f"Neg({pattern})"
+        pattern = f"Neg({pattern} | Sin({pattern}))" if i < 7 else f"Neg({pattern})"
     entry = entry_of(compile_text(rule_text(f"y = {pattern}")))
     assert isinstance(entry, Entry)
     assert entry.program == "its alternatives would make too much code"
