@@ -20,6 +20,7 @@ from rewrite.ops import schemas
 from rewrite.schema import DTYPES, AttributeSchema, OpSchema
 
 _SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
+MOST_ITEMS = 1 << 20  # of an emitted attribute
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
@@ -111,6 +112,10 @@ def _plain(value: object) -> object:
     elif isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
+        if len(value) > MOST_ITEMS:
+            raise RefusedError(f"an attribute of {len(value):,} items is over the limit")
+        if any(isinstance(item, (list, tuple)) for item in value):
+            raise RefusedError("a list of lists is no attribute")
         return tuple(_plain(item) for item in value)
     if isinstance(value, (bool, np.bool_)):
         return int(value)

@@ -33,6 +33,7 @@ from rewrite.schema import DOMAINS, OpSchema
 
 _INFIX: Mapping[str, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
+MOST_OPERANDS = 4096  # of an emitted node
 REPEATED = "@"  # `@m(x)`: the operator that produced `m`, with its attributes
 
 Make = Callable[["Builder"], object]
@@ -196,6 +197,8 @@ class MakeNode:
                 operands.extend(made)
             else:
                 raise RefusedError(f"{describe(made)} is not a list")
+        if len(operands) > MOST_OPERANDS:
+            raise RefusedError(f"a node of {len(operands):,} operands is over the limit")
         schema = self._schema(builder)
         return builder.node(schema, operands, self._attributes(builder, schema), n_outputs)
 

@@ -5,10 +5,12 @@ In: a reason. Out: a `Refused` record in the journal; the driver catches it.
 
 from __future__ import annotations
 
+LONGEST = 300  # characters of a reason
+
 
 class RefusedError(Exception):
     """The application cannot be made; `reason` is for the journal."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..."
+        super().__init__(self.reason)

@@ -12,6 +12,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from reprlib import repr as shortened
 
 import onnx_ir as ir
 
@@ -286,7 +287,9 @@ class _Search:
                 self._fail("attribute", unknown.reason, test.span, node)
                 return None
             if not structure.attribute_holds(test, raw):
-                self._fail("attribute", f"attribute {test.name} is {raw!r}", test.span, node)
+                self._fail(
+                    "attribute", f"attribute {test.name} is {shortened(raw)}", test.span, node
+                )
                 return None
             if test.bind is not None:
                 value = structure.as_value(test.name, raw)
