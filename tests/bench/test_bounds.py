@@ -18,11 +18,12 @@ from tests.bench.corpus import corpus
 
 HERE = Path(__file__).resolve().parent
 
-pytestmark = pytest.mark.skipif(
+with_models = pytest.mark.skipif(
     corpus() is None, reason="no model collection at $REWRITE_CORPUS or ../shared/models"
 )
 
 
+@with_models
 @pytest.mark.parametrize(
     "command",
     [
@@ -34,6 +35,15 @@ pytestmark = pytest.mark.skipif(
     ids=lambda command: Path(command[0]).stem,
 )
 def test_bound(command: list[str]) -> None:
+    _holds(command)
+
+
+def test_memory() -> None:
+    """A tenth of the bench's size: what does not grow with the model shows most."""
+    _holds(["memory.py", "--gigabytes", "0.3"])
+
+
+def _holds(command: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, str(HERE / command[0]), *command[1:]],
         capture_output=True,
