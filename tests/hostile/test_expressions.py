@@ -100,3 +100,54 @@ def test_strings_have_no_order(rewriter, condition):
     model = """g (string[2] x) => (bool[2] y) <string[2] c = {"a", "b"}> { y = Equal(x, c) }"""
     text = rule("y = Equal(x, c: const)", "y = Not(Not(Equal(x, c)))", middle=f"where {condition}")
     assert not rewriter(text, parse(model, opset=19))[1].applied
+
+
+EMISSIONS = {
+    "y = Transpose(x) { perm: a40 }": ("[1, 1]", "[#, #]", 40, "a list of lists is no attribute"),
+    "y = Transpose(x) { perm: a30 }": ("[1, 1]", "concat(#, #)", 30, "computes too much"),
+    "y = Max(*a12)": ("[x, x]", "concat(#, #)", 12, "over the limit"),
+    "y = LeakyRelu(x) { alpha: a1 }": ("1e300", "#", 1, "is not float"),
+    "y = Unsqueeze(x, s64([a1]))": ("0", "#", 1, "the shape of"),
+    "y = Cast(x) { to: a1 }": ("f16", "#", 1, "the element type of"),
+}
+
+
+@pytest.mark.parametrize("emit", EMISSIONS)
+def test_what_is_emitted_is_bounded(rewriter, emit):
+    *lets, reason = EMISSIONS[emit]
+    text = rule("y = Relu(x)", emit, middle=doubled(*lets))
+    model = parse("g (float[4] x) => (float[4] y) { y = Relu(x) }")
+    _, journal = rewriter(text, model)
+    assert not journal.applied
+    assert [r.reason for r in journal.refused if reason in r.reason and len(r.reason) < 400]
+
+
+LOOPS = {
+    "there and back": [("y = Relu(x)", "y = Max(x, 0)"), ("y = Max(x, z: const)", "y = Relu(x)")],
+    "grows": [("y = Relu(x)", "y = Relu(Neg(Neg(x)))")],
+    "fresh constants": [("y = Add(x, c: const)", "y = Add(x, c + 1)")],
+    "fresh attributes": [("y = Elu(x) { alpha: a }", "y = Elu(x) { alpha: a + 1.0 }")],
+    "explodes": [("y = Relu(x)", "y = Sum(" + ", ".join(["Relu(Neg(x))"] * 20) + ")")],
+    "associates": [("y = (a + b) + c", "y = a + (b + c)"), ("y = a + (b + c)", "y = (a + b) + c")],
+    "in a ring": [
+        ("y = Relu(x)", "y = Abs(x)"), ("y = Abs(x)", "y = Neg(x)"), ("y = Neg(x)", "y = Relu(x)"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tidy", [False, True])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loops_are_cut_and_named(rewriter, loop, tidy):
+    """The fixture checks that the model that is left is valid."""
+    names = "abc"
+    rules = "".join(
+        rule(match, emit, name=names[i], claim="approx(atol=1)")
+        for i, (match, emit) in enumerate(LOOPS[loop])
+    )
+    model = parse("""g (float[4] x, float[4] z) => (float[4] y) <float[1] k = {1}>
+        { a = Relu(x)  b = Add(a, k)  c = Elu(b)  d = Add(c, z)  e = Add(d, x)  y = Add(e, a) }""")
+    after, journal = rewriter(rules, model, tidy=tidy, fold=tidy)
+    assert journal.stop.reason in ("cycle", "limit_growth")
+    if journal.stop.reason == "cycle":
+        assert set(journal.cycles[0].rules) <= set(names)
+    assert len(after.graph.node) < 1500
