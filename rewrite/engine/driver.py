@@ -36,7 +36,7 @@ from rewrite.graph.uses import use_count
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.budget import deadline
 from rewrite.match.matcher import Matcher
-from rewrite.match.rule import Match
+from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.values import element_limit
 from rewrite.target.target import Target
 
@@ -106,6 +106,7 @@ class _Run:
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
         self.dispatch = Dispatch([(phase.work, phase.reach) for phase in self.phases])
         self.seconds = {"match": 0.0, "fold": 0.0}
+        self.bounds: dict[CompiledRule, Bound] = {}
         self.stop: Reason | None = None
         self.swept = False
         self.refined = 0  # applications and folds when types were last looked at
@@ -246,8 +247,8 @@ class _Run:
         name = str(graph.name or "")
         anchor = str(node.outputs[0].name)
         inside = found.nodes
-        operators = tuple(n.op_type for n in inside)
-        roots = tuple(str(root.name) for root in found.roots)
+        operators = tuple([n.op_type for n in inside])
+        roots = tuple([str(root.name) for root in found.roots])
 
         def approve(new: Sequence[ir.Node]) -> None:
             cycle = self.watch.check(rule.name, inside, anchor, new)
@@ -260,12 +261,13 @@ class _Run:
         except RefusedError as refused:
             self.log.refuse(Refused(rule.name, phase.name, name, anchor, refused.reason))
             return False
-        bound = Bound.of(rule.claim)
-        added = tuple(n.op_type for n in done.added)
+        bound = self.bounds.get(rule)
+        if bound is None:
+            bound = self.bounds[rule] = Bound.of(rule.claim)
+        added = tuple([n.op_type for n in done.added])
+        branches = tuple(sorted(found.branches))
         self.log.applied.append(
-            Applied(
-                rule.name, phase.name, bound, name, roots, operators, added, tuple(found.branches)
-            )
+            Applied(rule.name, phase.name, bound, name, roots, operators, added, branches)
         )
         self._after(done, inside)
         return True

@@ -61,7 +61,7 @@ class Grouper:
         assert isinstance(root, ir.Value)
         place = self.facts.order.label
         ordered = sorted(match.nodes, key=lambda node: place(graph, node))
-        operators = tuple(node.op_type for node in ordered)
+        operators = tuple([node.op_type for node in ordered])
         made = outline(
             self.facts, graph, match.nodes, (root,), self.target.domain, group.name, rule.name
         )

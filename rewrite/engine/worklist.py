@@ -10,6 +10,7 @@ first pass over a graph, nodes behind a change come after it anyway.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -19,37 +20,40 @@ import onnx_ir as ir
 from rewrite.graph.uses import uses_of
 
 _MOST_USES = 64
+_QUEUED = sys.maxsize  # later than any change
 
 
 class Worklist:
     """A queue with membership: first in, first out for seeds, last in, first out for changes."""
 
-    __slots__ = ("_fresh", "_members", "_queue", "_seen", "change")
+    __slots__ = ("_fresh", "_queue", "_seen", "change")
 
     def __init__(self) -> None:
         self.change = 0  # the number of the last change
         self._queue: deque[ir.Node] = deque()
-        self._members: set[ir.Node] = set()  # asked for membership only, never iterated
         self._fresh: list[ir.Node] = []
-        self._seen: dict[ir.Node, int] = {}  # the last change before a node was looked at
+        # The last change before a node was looked at, or _QUEUED. Never iterated.
+        self._seen: dict[ir.Node, int] = {}
 
     def seed(self, nodes: Iterable[ir.Node]) -> None:
-        members, append = self._members, self._queue.append
-        for node in nodes:
-            if node not in members:
-                members.add(node)
-                append(node)
+        seen = self._seen
+        new = {node: _QUEUED for node in nodes if seen.get(node) != _QUEUED}
+        seen.update(new)
+        self._queue.extend(new)
 
     def note(self, node: ir.Node) -> None:
         """Remember a changed node; `take_noted` puts those noted before all others."""
-        if node not in self._members:
-            self._members.add(node)
+        seen = self._seen
+        if seen.get(node) != _QUEUED:
+            seen[node] = _QUEUED
             self._fresh.append(node)
 
     def note_older(self, node: ir.Node, change: int) -> None:
         """The same for a node that was last looked at before this change."""
-        if self._seen.get(node, change) < change:
-            self.note(node)
+        seen = self._seen
+        if seen.get(node, _QUEUED) < change:
+            seen[node] = _QUEUED
+            self._fresh.append(node)
 
     def take_noted(self) -> None:
         """The first noted comes out first."""
@@ -59,12 +63,11 @@ class Worklist:
 
     def pop(self) -> ir.Node | None:
         """The next node that is still in a graph."""
-        queue, members = self._queue, self._members
+        queue, seen = self._queue, self._seen
         while queue:
             node = queue.popleft()
-            members.discard(node)
+            seen[node] = self.change
             if node.graph is not None:
-                self._seen[node] = self.change
                 return node
         return None
 
@@ -90,9 +93,12 @@ class Dispatch:
 
     def seed(self, nodes: Iterable[ir.Node]) -> None:
         by_name = self._by_name
+        seeds: dict[Worklist, list[ir.Node]] = {work: [] for work in self._works}
         for node in nodes:
             for work, _ in by_name.get(node.op_type, ()):
-                work.seed((node,))
+                seeds[work].append(node)
+        for work, wanted in seeds.items():
+            work.seed(wanted)
 
     def changed(self, new: Iterable[ir.Node], values: Iterable[ir.Value]) -> None:
         """Put new nodes before all others; what depends on changed values waits for `settle`."""
@@ -100,12 +106,13 @@ class Dispatch:
         for node in new:
             for work, _ in by_name.get(node.op_type, ()):
                 work.note(node)
-        self._change += 1
+        change = self._change = self._change + 1
         for work in self._works:
-            work.take_noted()
-            work.change = self._change
+            work.change = change
+            if work._fresh:
+                work.take_noted()
         for value in values:
-            self._pending[value] = self._change
+            self._pending[value] = change
 
     def settle(self) -> bool:
         """Put what may depend on values changed since the last time on the lists it concerns.

@@ -33,7 +33,6 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
         facts.order.drop(node)
         for output in node.outputs:
             facts.forget(output)
-            facts.declared.forget(output)
         freed = release(node)
         if holds_graph(node):
             inner = _nodes_inside(node)
@@ -96,7 +95,6 @@ def drop_initializer(facts: Facts, value: ir.Value) -> bool:
         return False
     del graph.initializers[value.name]
     facts.forget(value)
-    facts.declared.forget(value)
     return True
 
 

@@ -49,9 +49,9 @@ class Declared:
 
     def forget(self, value: ir.Value) -> None:
         """The value is gone."""
-        self.infos.pop(value, None)
-        self.annotations.pop(value, None)
-        self.listings.pop(value, None)
+        for table in (self.infos, self.annotations, self.listings):
+            if table:  # mostly there are no annotations and no second listings
+                table.pop(value, None)
 
 
 Saved = list[tuple[ir.Value, list[Any]]]

@@ -82,41 +82,56 @@ def replace(
     `matched` are further nodes that `finish` removes if nothing needs them.
     """
     roots = [(old, new) for old, new in roots if old is not new]
-    used = _used(new_nodes, roots)
-    reason = _why_not(facts, graph, roots, new_nodes, used)
+    needs = _needs(graph, new_nodes, roots)
+    reason = _why_not(facts, graph, roots, new_nodes, needs)
     if reason is not None:
         return Refused(reason)
     nodes = list(new_nodes)
-    if any(old.is_graph_output() for old, _ in roots):
+    outputs = [old for old, _ in roots if old.is_graph_output()]
+    if outputs:
         extra = _identities(facts, graph, roots, new_nodes)
         roots = [(old, extra[old].outputs[0] if old in extra else new) for old, new in roots]
+        roots.sort(key=lambda root: not root[0].is_graph_output())
         nodes += extra.values()
-    place = order.plan(facts.order, graph, facts.parent_node, roots, nodes, _makers(graph, used))
+    place = order.plan(facts.order, graph, facts.parent_node, roots, nodes, needs.makers)
     if place is None:
         discard(nodes[len(new_nodes) :])
         return Refused("the new nodes would need their own results: a cycle")
-    anchors = [node for old, _ in roots if (node := old.producer()) is not None]
-    done = Replacement(facts, graph, (), tuple(dict.fromkeys((*anchors, *matched))))
-    done.new_nodes = (*_place_constants(facts, graph, used, done), *nodes)
-    _import_domains(facts, graph, nodes, done)
+    old_nodes = dict.fromkeys([node for old, _ in roots if (node := old.producer()) is not None])
+    old_nodes.update(dict.fromkeys(matched))
+    done = Replacement(facts, graph, tuple(nodes), tuple(old_nodes))
+    if nodes or needs.constants:
+        done.new_nodes = (*_place_constants(facts, graph, needs.constants, done), *nodes)
+        _import_domains(facts, graph, nodes, done)
     _insert(facts, graph, place, done.new_nodes)
     renamed: set[ir.Value] = set()
-    for old, new in sorted(roots, key=lambda root: not root[0].is_graph_output()):
+    for old, new in roots:
         _hand_over(facts, graph, old, new, done, renamed)
     return done
 
 
-def _used(nodes: Sequence[ir.Node], roots: Sequence[Root]) -> list[ir.Value]:
-    """Every value that the new nodes read, and the new values of the roots."""
-    used = [value for node in nodes for value in order.reads(node)]
+@dataclass(slots=True)
+class _Needs:
+    """What new nodes and the new values of roots come from."""
+
+    makers: list[ir.Node] = field(default_factory=list)  # nodes of the graph
+    constants: list[ir.Value] = field(default_factory=list)  # in no graph yet
+    others: list[ir.Value] = field(default_factory=list)  # neither computed nor given in the graph
+
+
+def _needs(graph: ir.Graph, nodes: Sequence[ir.Node], roots: Sequence[Root]) -> _Needs:
+    used = [value for node in nodes for value in order.reads(node)] if nodes else []
     used += [new for _, new in roots]
-    return used
-
-
-def _makers(graph: ir.Graph, values: Sequence[ir.Value]) -> list[ir.Node]:
-    """The nodes of the graph that compute the values."""
-    producers = [value.producer() for value in values]
-    return [node for node in producers if node is not None and node.graph is graph]
+    needs = _Needs()
+    for value in used:
+        node = value.producer()
+        if node is not None and node.graph is graph:
+            needs.makers.append(node)
+        elif is_pending(value):
+            needs.constants.append(value)
+        elif value.graph is not graph:
+            needs.others.append(value)
+    return needs
 
 
 def _why_not(
@@ -124,7 +139,7 @@ def _why_not(
     graph: ir.Graph,
     roots: Sequence[Root],
     new_nodes: Sequence[ir.Node],
-    used: Sequence[ir.Value],
+    needs: _Needs,
 ) -> str | None:
     for old, new in roots:
         producer = old.producer()
@@ -133,13 +148,10 @@ def _why_not(
         needs_identity = old.is_graph_output() and not _can_be_output(graph, old, new, new_nodes)
         if needs_identity and producer.op_type == "Identity" and producer.domain == "":
             return f"graph output '{old.name}' can have this value only through an Identity"
-    if len({id(old) for old, _ in roots}) != len(roots):
+    if len(roots) > 1 and len({id(old) for old, _ in roots}) != len(roots):
         return "the same value is replaced twice"
-    inner: frozenset[ir.Graph] | None = None
-    for value in used:
-        if value.graph is graph:
-            continue
-        inner = _graphs_inside(new_nodes) if inner is None else inner
+    inner = _graphs_inside(new_nodes) if needs.others else ()
+    for value in needs.others:
         if value.graph not in inner:
             reason = _why_not_visible(facts, graph, value, new_nodes)
             if reason is not None:
@@ -212,12 +224,12 @@ def _identities(
 
 
 def _place_constants(
-    facts: Facts, graph: ir.Graph, used: Sequence[ir.Value], done: Replacement
+    facts: Facts, graph: ir.Graph, constants: Sequence[ir.Value], done: Replacement
 ) -> list[ir.Node]:
     """Give each new constant a place in the graph; returns the Constant nodes made."""
-    constants = list(dict.fromkeys([value for value in used if is_pending(value)]))
     if not constants:
         return []
+    constants = tuple(dict.fromkeys(constants))
     if facts.in_function(graph):
         return [constant_node(value) for value in constants]
     require_ir(facts, FREE_INITIALIZERS, "a new initializer is no input")

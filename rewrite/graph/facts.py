@@ -122,11 +122,12 @@ class Facts:
         self._types[value] = type_
 
     def forget(self, value: ir.Value) -> None:
-        """Drop everything cached about a value."""
+        """Drop everything kept about a value, which is gone."""
         self._types.pop(value, None)
-        self._constants.pop(value, None)
-        self._arrays.pop(value, None)
+        if self._constants.pop(value, None) is not None:
+            self._arrays.pop(value, None)
         self._scalars.pop(value, None)
+        self.declared.forget(value)
 
     # --- constants -----------------------------------------------------------------------------
 

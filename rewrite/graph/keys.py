@@ -21,6 +21,10 @@ MESSAGES = frozenset(
     }
 )
 
+_INT = ir.AttributeType.INT
+_FLOATS = (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS)
+_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
+
 Message = onnx.SparseTensorProto | onnx.TypeProto
 
 
@@ -45,15 +49,17 @@ def tensors_of(attribute: ir.Attr) -> tuple[ir.TensorProtocol, ...]:
 def attribute_key(attribute: ir.Attr) -> tuple[str, str, Hashable]:
     if attribute.is_ref():
         return attribute.name, "ref", attribute.ref_attr_name
-    value = attribute.value
-    if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS):
+    kind, value = attribute.type, attribute.value
+    if kind is _INT:
+        return attribute.name, "INT", value
+    if kind in _TENSORS:
         value = tuple(tensor_key(tensor) for tensor in tensors_of(attribute))
-    elif attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
+    elif kind in _FLOATS:
         value = repr(value)  # tells -0.0 from 0.0 and finds NaN equal to itself
-    elif attribute.type in MESSAGES:
+    elif kind in MESSAGES:
         items = value if isinstance(value, tuple) else (value,)
         value = tuple(_bytes_of(item) for item in items)
-    return attribute.name, attribute.type.name, value
+    return attribute.name, kind.name, value
 
 
 def _bytes_of(message: Message | ir.TypeAndShape) -> Hashable:

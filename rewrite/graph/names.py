@@ -66,7 +66,10 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
 
 def holds_graph(node: ir.Node) -> bool:
     """Whether a node has graphs inside."""
-    for attribute in node.attributes.data.values():  # noqa: SIM110 - twice as fast as any()
+    attributes = node.attributes.data
+    if not attributes:
+        return False
+    for attribute in attributes.values():  # noqa: SIM110 - twice as fast as any()
         if attribute.type in (_GRAPH, _GRAPHS):
             return True
     return False

@@ -55,8 +55,9 @@ class Order:
         """Forget a node that was removed."""
         self._inserted.pop(node, None)
         graph = node.graph
-        if graph is not None and graph in self._labels:
-            self._labels[graph].pop(node, None)
+        labels = None if graph is None else self._labels.get(graph)
+        if labels is not None:
+            labels.pop(node, None)
 
     def forget(self, graph: ir.Graph) -> None:
         """Forget a graph whose nodes were moved by others."""
@@ -105,7 +106,7 @@ def plan(
     """
     last, label = _latest(order, graph, needed)
     old = [producer for value, _ in roots if (producer := value.producer()) is not None]
-    if all(order.label(graph, node) >= label for node in old):
+    if label <= min([order.label(graph, node) for node in old], default=label):
         # Users of replaced values come behind those: none comes before what is needed.
         if not nodes:
             return Place(last)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import onnx_ir as ir
 
@@ -97,8 +98,9 @@ def _why_not(
 def _why_not_node(facts: Facts, graph: ir.Graph, node: ir.Node) -> str | None:
     if node.graph is not graph:
         return "the nodes of a group lie in different graphs"
-    if node.attributes and any(a.is_ref() for a in node.attributes.data.values()):
-        return f"'{node.name}' uses a parameter of the function around it"
+    for attribute in node.attributes.data.values():
+        if attribute.is_ref():
+            return f"'{node.name}' uses a parameter of the function around it"
     if holds_graph(node):
         return f"'{node.name}' ({node.op_type}) holds a subgraph"
     contrib = node.domain == "com.microsoft"
@@ -151,19 +153,21 @@ def _held_by_constant(facts: Facts, node: ir.Node) -> frozenset[str]:
 
 def _shape_of(facts: Facts, node: ir.Node, index: dict[ir.Value, str]) -> Hashable:
     """Everything about a node that its copy must have, with positional names."""
+    attributes = [attribute_key(attribute) for attribute in node.attributes.data.values()]
+    attributes.sort(key=itemgetter(0))
     return (
         node.domain,
         node.op_type,
         node.overload,
         facts.opset(node),
-        tuple("" if value is None else index[value] for value in node.inputs),
-        tuple(index[value] for value in node.outputs),
-        tuple(sorted((attribute_key(a) for a in node.attributes.values()), key=lambda k: k[0])),
+        tuple(["" if value is None else index[value] for value in node.inputs]),
+        tuple([index[value] for value in node.outputs]),
+        tuple(attributes),
     )
 
 
 def _call(facts: Facts, body: _Body, domain: str, name: str, rule: str | None) -> ir.Node:
-    props = {OUTLINED: ",".join(node.name or node.op_type for node in body.nodes)}
+    props = {OUTLINED: ",".join([node.name or node.op_type for node in body.nodes])}
     if rule is not None:
         props[PROVENANCE] = rule
     call = ir.Node(

@@ -35,7 +35,8 @@ def rewire(node: ir.Node, index: int, value: ir.Value | None) -> None:
     old = inputs[index]
     node._inputs = (*inputs[:index], value, *inputs[index + 1 :])
     if old is not None:
-        old._remove_usage(node, index)
+        uses: dict[Any, None] = old._uses
+        del uses[node, index]  # keys are named tuples: equal to plain ones
     if value is not None:
         value._add_usage(node, index)
     if node.device_configurations and old is not None and old is not value:
@@ -49,6 +50,7 @@ def release(node: ir.Node) -> list[ir.Value]:
     used: list[ir.Value] = []
     for index, value in enumerate(inputs):
         if value is not None:
-            value._remove_usage(node, index)
+            uses: dict[Any, None] = value._uses
+            del uses[node, index]  # keys are named tuples: equal to plain ones
             used.append(value)
     return used

@@ -21,7 +21,8 @@ _KEYWORDS = (
 )  # fmt: skip
 _LOCALS = ("match", "node", "facts", "rule", "target", "graph", "len", "range")
 _ATTRIBUTES = (
-    "outputs", "inputs", "producer", "op_type", "domain", "graph", "index", "constant", "operands",
+    "_outputs", "_inputs", "_producer", "_op_type", "_domain", "_graph", "_index", "constant",
+    "operands",
 )  # fmt: skip
 _WORDS = "|".join((*_KEYWORDS, *_LOCALS, *sorted(RUNTIME)))
 _TOKENS = re.compile(

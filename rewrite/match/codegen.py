@@ -6,12 +6,13 @@ of a pattern in the same order as rewrite/match/interpreter.py, each as one `for
 
 Nothing that an author wrote becomes program text: operators, names and numbers go to the table of
 constants, and the text made here is checked, token by token, before it is compiled (codecheck.py).
+It reads onnx-ir's fields and not its properties, each of which costs as much as the rest of a step.
 
     def match(node, facts, rule, target):
-        graph = node.graph
-        v0 = node.outputs[0]
+        graph = node._graph
+        v0 = node._outputs[0]
         v1, v2 = ...                            operands, for a commutative operator a loop
-        if v2.producer().op_type != c3: ...     operators first, then constants
+        if v2._producer._op_type != c3: ...     operators first, then constants
         result = finish(...)                    types, uses, guards, conditions
 """
 
@@ -155,7 +156,7 @@ class _Function:
         self._need(v)
         statement = self.unit.pattern.statements[form.statement]
         if len(statement.names) > 1:
-            self.fail_if(f"{v}.index() != {statement.names.index(form.name)}")
+            self.fail_if(f"{v}._index != {statement.names.index(form.name)}")
         if self.unit.has_choices(statement):
             self._shared(statement, v)
         else:
@@ -176,7 +177,7 @@ class _Function:
         node = self._node_of(statement.form, v)
         outputs = self.variable()
         count = len(statement.names)
-        self.line(f"{outputs} = padded({node}.outputs, {count}, True)")
+        self.line(f"{outputs} = padded({node}._outputs, {count}, True)")
         for place, name in enumerate(statement.names):
             if name is not None:
                 output = self.variable()
@@ -189,16 +190,16 @@ class _Function:
     def _op(self, form: f.Op, v: str, named: int) -> None:
         self._need(v)
         node = self.producers.get((form.index, v)) or self._node_of(form, v)
-        self.fail_if(f"{v}.index()")
+        self.fail_if(f"{v}._index")
         self._matched(form, node, named)
 
     def _node_of(self, form: f.Op, v: str) -> str:
         """The variable of the node that produces the value, its operator checked."""
         node = self.variable()
         domain, name = (self.constant(part) for part in form.operator)
-        self.line(f"{node} = {v}.producer()")
-        wrong = f"{node}.op_type != {name} or {node}.domain != {domain}"
-        self.fail_if(f"{node} is None or {wrong} or {node}.graph is not graph")
+        self.line(f"{node} = {v}._producer")
+        wrong = f"{node}._op_type != {name} or {node}._domain != {domain}"
+        self.fail_if(f"{node} is None or {wrong} or {node}._graph is not graph")
         self.producers[form.index, v] = node
         return node
 
@@ -226,7 +227,7 @@ class _Function:
     def _operands(self, form: f.Op, node: str) -> None:
         count = len(form.operands)
         found = self.variable()
-        self.line(f"{found} = {f'facts.operands({node})' if form.legacy else f'{node}.inputs'}")
+        self.line(f"{found} = {f'facts.operands({node})' if form.legacy else f'{node}._inputs'}")
         general = form.rest is not None or (form.commutes and (form.variadic or count != 2))
         if general:
             self._arranged(form, found)
@@ -400,9 +401,9 @@ class _Unit:
         pattern = self.pattern
         top = _Function(self, "match", "node, facts, rule, target", {})
         self.functions.append(top)
-        top.line("graph = node.graph")
+        top.line("graph = node._graph")
         value = self.variable()
-        top.line(f"{value} = node.outputs[0]")
+        top.line(f"{value} = node._outputs[0]")
         top.present.add(value)
         statement = pattern.statements[pattern.anchor]
         if isinstance(statement.form, f.Op):
@@ -435,7 +436,7 @@ class _Unit:
         top.fail_if(f"{start} is None")
         top.loop(node, f"consumers_within({start}, {step.reach})")
         top.line("tick()")
-        top.line(f"{value} = {node}.outputs[0]")
+        top.line(f"{value} = {node}._outputs[0]")
         top.present.add(value)
         top.statement(statement, value)
 

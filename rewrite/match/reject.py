@@ -40,11 +40,16 @@ Prefilter = Any
 def near_key(node: ir.Node) -> Tree:
     """The node's neighbourhood one level up."""
     inputs = node._inputs
-    above = [
-        None if value is None else CONSTANT if (p := value._producer) is None else p._op_type
-        for value in (inputs if len(inputs) <= LOOKED_AT else inputs[:LOOKED_AT])
-    ]
-    return (node._op_type, len(inputs), *above)
+    count = len(inputs)
+    found: list[object] = [node._op_type, count]
+    for value in inputs if count <= LOOKED_AT else inputs[:LOOKED_AT]:
+        if value is None:
+            found.append(None)
+        elif value._producer is None:
+            found.append(CONSTANT)
+        else:
+            found.append(value._producer._op_type)
+    return tuple(found)
 
 
 def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
@@ -52,15 +57,16 @@ def far_key(node: ir.Node, levels: int = LEVELS) -> Tree:
     if levels == 1:
         return near_key(node)
     inputs, further = node._inputs, levels - 1
-    above = [
-        None
-        if value is None
-        else CONSTANT
-        if (p := value._producer) is None
-        else far_key(p, further)
-        for value in (inputs if len(inputs) <= LOOKED_AT else inputs[:LOOKED_AT])
-    ]
-    return (node._op_type, len(inputs), *above)
+    count = len(inputs)
+    found: list[object] = [node._op_type, count]
+    for value in inputs if count <= LOOKED_AT else inputs[:LOOKED_AT]:
+        if value is None:
+            found.append(None)
+        elif value._producer is None:
+            found.append(CONSTANT)
+        else:
+            found.append(far_key(value._producer, further))
+    return tuple(found)
 
 
 # --- may it match --------------------------------------------------------------------------------

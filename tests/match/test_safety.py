@@ -84,8 +84,8 @@ def test_what_authors_write_is_data(word):
     program = entry_of(compile_rule(hostile_rule(word), vocabulary())).program
     assert isinstance(program, Program)
     allowed = codecheck.RUNTIME | {
-        "node", "facts", "rule", "target", "graph", "match", "len", "range", "outputs", "inputs",
-        "producer", "op_type", "domain", "index", "constant", "operands",
+        "node", "facts", "rule", "target", "graph", "match", "_graph", "_outputs", "_inputs", "len",
+        "range", "_producer", "_op_type", "_domain", "_index", "constant", "operands",
     }  # fmt: skip
     for text in strings_in(program.code) - {"<pattern>"}:
         head, _, digits = text.rpartition("_")
