@@ -148,6 +148,8 @@ def compare(symbol: str, a: object, b: object, env: Env) -> object:
     _meet(left, right)
     if _strings(left) or _strings(right):
         return _compare_strings(symbol, left, right)
+    if "c" in (left.array.dtype.kind, right.array.dtype.kind) and symbol not in ("==", "!="):
+        raise Unknown("complex numbers have no order")
     with np.errstate(all="ignore"):
         return Tensor(np.asarray(_ORDER[symbol](left.array, right.array)), "bool")
 

@@ -76,6 +76,12 @@ class Tensor:
         shape: tuple[int, ...] = self.array.shape
         return shape
 
+    def reals(self) -> Array:
+        """The elements as float64."""
+        if self.array.dtype.kind not in "bif":
+            raise Unknown("a string or a complex number is no real number")
+        return self.array.astype(np.float64, copy=False)
+
     def rounded(self, dtype: str | None = None) -> Array:
         """The array in its element type (`dtype` for a tensor without one), rounded once."""
         name = self.dtype or dtype

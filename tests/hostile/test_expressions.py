@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 
+import onnx.helper as h
 import pytest
 
 from tests.hostile.conftest import parse, rule
@@ -151,3 +152,24 @@ def test_loops_are_cut_and_named(rewriter, loop, tidy):
     if journal.stop.reason == "cycle":
         assert set(journal.cycles[0].rules) <= set(names)
     assert len(after.graph.node) < 1500
+
+
+COMPLEX = [
+    "positive_zero(c)",
+    "c < 1",
+    "all_positive(c)",
+    "close(c, c)",
+    "fits(c, f32)",
+    "prod(c) == 1",
+]
+
+
+@pytest.mark.parametrize("condition", COMPLEX)
+def test_complex_constants_are_not_taken_for_real(rewriter, recwarn, condition):
+    node = h.make_node("Add", ["x", "c"], ["y"])
+    infos = [h.make_tensor_value_info(name, 14, [2]) for name in "xy"]
+    graph = h.make_graph([node], "g", infos[:1], infos[1:], [h.make_tensor("c", 14, [2], [-0j, 0])])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=8)
+    text = rule("y = Add(x, c: const)", "y = Sum(x, c)", middle=f"where {condition}")
+    assert not rewriter(text, model)[1].applied
+    assert not recwarn.list

@@ -61,7 +61,7 @@ def _within(function: Ufunc, array: Array) -> Array:
 _UNARY: tuple[tuple[str, Ufunc, str], ...] = (
     ("sqrt", np.sqrt, "Square root."),
     ("rsqrt", lambda a: 1 / np.sqrt(a), "One over the square root."),
-    ("reciprocal", lambda a: 1 / np.asarray(a, np.float64), "One over the value."),
+    ("reciprocal", lambda a: 1 / a, "One over the value."),
     ("exp", np.exp, "e to the power of the value."),
     ("log", np.log, "Natural logarithm."),
     ("log2", np.log2, "Logarithm to base 2."),
@@ -162,7 +162,7 @@ def _fold(function: Ufunc, tensors: tuple[Tensor, ...]) -> Tensor:
 @builtin
 def pow_(x: Tensor, y: Tensor) -> Tensor:
     """`x` to the power of `y`, element by element."""
-    return apply(lambda a, b: np.power(a.astype(np.float64), b), x, y)
+    return apply(np.power, Tensor(x.reals(), x.dtype), y)
 
 
 @builtin

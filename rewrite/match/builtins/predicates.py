@@ -45,8 +45,10 @@ def all_nonzero(x: Tensor) -> bool:
 @builtin
 def positive_zero(x: Tensor) -> bool:
     """Whether every element is 0, and none is -0."""
-    zero = x.array == 0
-    return bool(zero.all()) and not bool(np.signbit(x.array.astype(np.float64)).any())
+    if not (x.array == 0).all():
+        return False
+    parts = (x.array.real, x.array.imag) if x.array.dtype.kind == "c" else (x.reals(),)
+    return not any(np.signbit(part).any() for part in parts)
 
 
 @builtin
@@ -80,7 +82,7 @@ def equal(x: Tensor, y: Tensor) -> bool:
 def close(x: Tensor, y: Tensor, rtol: float = 1e-6, atol: float = 0.0) -> bool:
     """Whether |x - y| <= max(atol, rtol · max(|x|, |y|)), everywhere."""
     met(x, y)
-    a, b = x.array.astype(np.float64), y.array.astype(np.float64)
+    a, b = x.reals(), y.reals()
     bound = np.maximum(rtol * np.maximum(np.abs(a), np.abs(b)), atol)
     return bool((np.abs(a - b) <= bound).all())
 
@@ -110,7 +112,7 @@ def fits(x: Tensor, dtype: Dtype) -> bool:
         rounded = Tensor(x.array, dtype).rounded()
     except Unknown:
         return False
-    return bool(np.array_equal(rounded.astype(np.float64), x.array.astype(np.float64)))
+    return bool(np.array_equal(rounded.astype(np.float64), x.reals()))
 
 
 @builtin
@@ -119,7 +121,7 @@ def normal(x: Tensor, dtype: Dtype) -> bool:
     if dtype in DTYPE_CLASSES["int"]:
         return fits(x, dtype)
     try:
-        rounded = Tensor(x.array, dtype).rounded().astype(np.float64)
+        rounded = Tensor(x.reals(), dtype).rounded().astype(np.float64)
     except Unknown:
         return False
     regular = np.isfinite(rounded) & (np.abs(rounded) >= float(_finfo(dtype).smallest_normal))
@@ -129,7 +131,7 @@ def normal(x: Tensor, dtype: Dtype) -> bool:
 @builtin
 def power_of_two(x: Tensor) -> bool:
     """Whether every element is ±2^k, and one over it is exact in the element type."""
-    wide = x.array.astype(np.float64)
+    wide = x.reals()
     if not np.isfinite(wide).all() or not (wide != 0).all():
         return False
     mantissa, _ = np.frexp(np.abs(wide))

@@ -308,7 +308,7 @@ def diag(v: Tensor) -> Tensor:
 @builtin
 def norm(v: Tensor) -> Tensor:
     """The square root of the sum of squares."""
-    return _same(v, np.sqrt(np.sum(np.square(v.array.astype(np.float64)))))
+    return _same(v, np.sqrt(np.sum(np.square(v.reals()))))
 
 
 @builtin
@@ -321,7 +321,7 @@ def sum_(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
 @builtin
 def prod(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
     """The product of all elements, or along the axes; the product of a list of numbers."""
-    exact = np.prod(x.array.astype(np.float64), axis, keepdims=keep)
+    exact = np.prod(x.reals(), axis, keepdims=keep)
     if x.array.dtype.kind == "f":
         return _same(x, exact)
     if np.abs(exact).max(initial=0) > 2.0**62:
