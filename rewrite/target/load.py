@@ -35,6 +35,7 @@ from rewrite.target.target import (
     Target,
 )
 
+LONGEST_CHAIN = 20
 MOST_BYTES = 1 << 20  # a target file is some kilobytes; more is not one
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
@@ -106,12 +107,18 @@ def _parent(
     file: Path, name: str, span: Span, problems: Collector, chain: tuple[Path, ...]
 ) -> Path | None:
     """A target beside this file comes first, then the shipped ones."""
-    beside = file.with_name(f"{name}.yaml")
     known = resources.shipped("targets")
-    found = beside if beside.is_file() else known.get(name)
+    found = None
+    if _NAME.fullmatch(name):  # a name: no path leads anywhere else
+        beside = file.with_name(f"{name}.yaml")
+        found = beside if beside.is_file() else known.get(name)
     if found is None:
         hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
         problems.add("RW408", f"no target is called `{name}`", span, hint)
+        return None
+    if len(chain) > LONGEST_CHAIN:
+        message = f"more than {LONGEST_CHAIN} targets extend one another"
+        problems.add("RW409", message, span)
         return None
     if found.resolve() in [f.resolve() for f in chain]:
         cycle = " → ".join([*(f.stem for f in chain), name])
@@ -122,10 +129,11 @@ def _parent(
 
 def _compose(file: Path) -> yaml.Node:
     try:
-        data = file.read_bytes()
-        if len(data) > MOST_BYTES:
+        if file.exists() and not file.is_file():  # reading a pipe or a device may not end
+            raise error("RW402", "cannot read the target: it is no file", subject=str(file))
+        if file.stat().st_size > MOST_BYTES:
             raise error("RW402", f"more than {MOST_BYTES} bytes", subject=str(file))
-        root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
+        root = yaml.compose(file.read_bytes().decode("utf-8"), Loader=yaml.SafeLoader)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise error("RW402", f"cannot read the target: {reason}", subject=str(file)) from None
