@@ -70,7 +70,7 @@ def _carried(
     for name, declared in schema.attributes.items():
         if name in given:
             continue
-        attribute = node.attributes.get(name)
+        attribute = node.attributes.data.get(name)
         if attribute is not None:
             if attribute.type in _GRAPHS:
                 raise RefusedError(f"attribute '{name}' holds a graph and cannot be carried")

@@ -153,10 +153,10 @@ class Tidier:
                 return None
         if node.op_type in _KEPT_APART or not is_deterministic(node):
             return None
-        if not node.attributes:
+        if not node.attributes.data:
             return node.domain, node.op_type, node.overload, node.inputs, len(node.outputs)
         parts = []
-        for attribute in node.attributes.values():
+        for attribute in node.attributes.data.values():
             key = _attribute_key(attribute)
             if key is None:
                 return None

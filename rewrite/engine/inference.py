@@ -70,7 +70,7 @@ def node_types(
 
 def plain_attributes(node: ir.Node) -> dict[str, Any]:
     plain: dict[str, Any] = {}
-    for name, attribute in node.attributes.items():
+    for name, attribute in node.attributes.data.items():
         if attribute.is_ref():
             raise ReferenceAttribute(name)
         plain[name] = attribute.value

@@ -15,7 +15,7 @@ from rewrite.graph.model import LoadedModel
 from rewrite.match.structure import operator_words
 from rewrite.schema import UNKNOWN, Type
 from rewrite.target import support
-from rewrite.target.target import Target
+from rewrite.target.target import Operator, Target
 
 LEDGER = "rewrite.ledger"  # the model's metadata entry
 
@@ -42,27 +42,30 @@ def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
     """Nodes that the target has no kernel for, with the reason."""
     found = []
     functions = loaded.model.functions
+    simple: dict[Operator, str | None] = {}  # operators that are taken always or never
     for node in _running(loaded.facts):
         if node.op_type == "Constant" or node.op_identifier() in functions:
             continue
-        reason = _reason(loaded, target, node)
+        operator = (node.domain, node.op_type)
+        if operator in target.limits:
+            reason = _reason(loaded, target, node)
+        else:
+            if operator not in simple:
+                simple[operator] = support.unsupported(target, support.Call(operator))
+            reason = simple[operator]
         if reason is not None:
-            operator = operator_words((node.domain, node.op_type))
             name = str(node.outputs[0].name if node.outputs else node.name)
-            found.append({"node": name, "operator": operator, "reason": reason})
+            found.append({"node": name, "operator": operator_words(operator), "reason": reason})
     return found
 
 
 def _reason(loaded: LoadedModel, target: Target, node: ir.Node) -> str | None:
-    operator = (node.domain, node.op_type)
-    if operator not in target.limits:
-        return support.unsupported(target, support.Call(operator))
     facts = loaded.facts
     operands = facts.operands(node)
     given = [facts.type(value) for value in operands if value is not None]
     first = given[0] if given else UNKNOWN
     call = support.Call(
-        operator,
+        (node.domain, node.op_type),
         dtype=first.dtype,
         rank=None if first.shape is None else len(first.shape),
         static=all(_is_static(t) for t in given),

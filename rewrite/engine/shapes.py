@@ -214,7 +214,10 @@ def follows_shapes(facts: Facts, node: ir.Node) -> bool:
     if node.op_type not in _RULES or node.domain != "" or len(node.outputs) != 1:
         return False
     if node.op_type not in _SOURCES:
-        producers = (v.producer() for v in node.inputs if v is not None)
-        if not any(p is not None and p.op_type in _RULES for p in producers):
+        for value in node.inputs:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer.op_type in _RULES:
+                break
+        else:
             return False
     return facts.type(node.outputs[0]).dtype in ("s64", "s32")

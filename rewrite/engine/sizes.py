@@ -52,7 +52,7 @@ def sizes_key(
             return None
         parts.append(part)
     attributes = []
-    for attribute in node.attributes.values():
+    for attribute in node.attributes.data.values():
         if attribute.is_ref() or attribute.type not in _ATTRIBUTES:
             return None
         if attribute.name not in _NO_SIZES:

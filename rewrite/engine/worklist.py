@@ -48,13 +48,6 @@ class Worklist:
             seen[node] = _QUEUED
             self._fresh.append(node)
 
-    def note_older(self, node: ir.Node, change: int) -> None:
-        """The same for a node that was last looked at before this change."""
-        seen = self._seen
-        if seen.get(node, _QUEUED) < change:
-            seen[node] = _QUEUED
-            self._fresh.append(node)
-
     def take_noted(self) -> None:
         """The first noted comes out first."""
         if self._fresh:
@@ -125,8 +118,8 @@ class Dispatch:
         for distance, nodes in enumerate(_levels(self._pending, self._radius), 1):
             for node, change in nodes.items():
                 for work, reach in by_name.get(node.op_type, ()):
-                    if distance <= reach:
-                        work.note_older(node, change)
+                    if distance <= reach and work._seen.get(node, _QUEUED) < change:
+                        work.note(node)
         for work in self._works:
             work.take_noted()
         self._pending.clear()

@@ -311,7 +311,6 @@ def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -
     if is_used(old):  # it stays, and what was inferred is known by name
         facts.set_type(old, facts.type(old))
     done._names += [(old, name), (new, other)]
-    rename(old, "")
     rename(new, name)
     rename(old, other)
 

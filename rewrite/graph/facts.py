@@ -94,8 +94,8 @@ class Facts:
         return found
 
     def _find_type(self, value: ir.Value) -> Type:
-        tensor = value.const_value
-        if tensor is None and value.producer() is not None:
+        tensor, node = value.const_value, value.producer()
+        if tensor is None and node is not None and node.op_type == "Constant":
             tensor = self.constant(value)
         if tensor is not None and not (value.is_graph_input() and self.is_overridable(value)):
             return types.of_tensor(tensor)
@@ -240,7 +240,7 @@ class Facts:
     def _legacy_operands(self, node: ir.Node) -> Iterator[tuple[int, ir.Value]]:
         opset = self.opset(node)
         for index, entry in legacy.operands_of(node.domain, node.op_type, opset).items():
-            attribute = node.attributes.get(entry.attribute)
+            attribute = node.attributes.data.get(entry.attribute)
             hint = f"{node.outputs[0].name or node.op_type}_{entry.name}"
             if attribute is not None and attribute.is_ref():
                 value = ir.Value(name=hint)

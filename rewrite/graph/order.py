@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -64,8 +64,7 @@ class Order:
         self._labels.pop(graph, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where new nodes go: behind `anchor` (None: there are none), and then `moved` behind them."""
 
     anchor: ir.Node | None

@@ -142,9 +142,7 @@ def _tensors(loaded: LoadedModel) -> Iterator[ir.TensorProtocol]:
             if value.const_value is not None:
                 yield value.const_value
         for node in graph:
-            if not node.attributes:
-                continue
-            for attribute in node.attributes.values():
+            for attribute in node.attributes.data.values():
                 if attribute.type in kinds and attribute.value is not None:
                     held = attribute.value
                     yield from (held,) if attribute.type == kinds[0] else held

@@ -108,7 +108,7 @@ class _Scope:
         for value in node.inputs:
             if value is not None and visible.get(value.name or "") is not value:
                 self._misused(node, value)
-        if node.attributes:
+        if node.attributes.data:
             for inner in subgraphs(node):
                 self._found += _Scope(inner, visible, f"graph '{inner.name}'").check()
         for value in node.outputs:

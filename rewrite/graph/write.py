@@ -168,11 +168,12 @@ class _Writer:
             proto.overload = node.overload
         if node.doc_string:
             proto.doc_string = node.doc_string
-        proto.input.extend("" if v is None else v.name or "" for v in node.inputs)
-        proto.output.extend(v.name or "" for v in node.outputs)
-        if node.attributes:
-            for attribute in node.attributes.values():
-                self._attribute(proto.attribute.add(), attribute)
+        proto.input.extend(["" if v is None else v.name or "" for v in node.inputs])
+        proto.output.extend([v.name or "" for v in node.outputs])
+        if node.attributes.data:
+            add = proto.attribute.add
+            for attribute in node.attributes.data.values():
+                self._attribute(add(), attribute)
         if node.metadata_props:
             _props(proto.metadata_props, node.metadata_props)
         for configuration in node.device_configurations:

@@ -32,10 +32,10 @@ class Exhausted(Unknown):
 
 
 class _Meter:
-    __slots__ = ("left", "look")
+    __slots__ = ("left", "limit", "look", "whole")
 
     def __init__(self) -> None:
-        self.left = self.look = 0
+        self.limit = self.whole = self.left = self.look = 0
 
 
 _meter: ContextVar[_Meter | None] = ContextVar("meter", default=None)
@@ -47,7 +47,10 @@ def begin() -> None:
     if meter is None:
         meter = _Meter()
         _meter.set(meter)
-    meter.left = max(_LEAST, _PASSES * element_limit.get())
+    limit = element_limit.get()
+    if limit != meter.limit:
+        meter.limit, meter.whole = limit, max(_LEAST, _PASSES * limit)
+    meter.left = meter.whole
     meter.look = meter.left - _CLOCK_EVERY
 
 

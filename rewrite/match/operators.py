@@ -15,6 +15,7 @@ import numpy as np
 
 from rewrite.match import budget
 from rewrite.match.values import (
+    ElementType,
     Env,
     Symbol,
     Tensor,
@@ -41,6 +42,8 @@ _FLOAT: Mapping[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 NUMBERS = frozenset({bool, int, float})
+_WORDS = frozenset({str, ElementType})
+_INTEGERS = frozenset({int})
 PLAIN: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne,
@@ -134,6 +137,8 @@ def compare(symbol: str, a: object, b: object, env: Env) -> object:
     """`a symbol b` for the comparisons; a tensor of truth values where a side is a constant."""
     if a.__class__ in NUMBERS and b.__class__ in NUMBERS:
         return PLAIN[symbol](a, b)
+    if a.__class__ in _WORDS and b.__class__ in _WORDS and symbol in ("==", "!="):
+        return PLAIN[symbol](a, b)
     if is_graph_value(a) != is_graph_value(b) and not (a is None or b is None):
         a, b = (env.tensor(s) if is_graph_value(s) else s for s in (a, b))
     if symbol in ("==", "!=") and not _computes(a, b):
@@ -222,6 +227,9 @@ def _same_lists(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
     """False as soon as one pair is known to differ, whatever is unknown elsewhere."""
     if len(a) != len(b):
         return False
+    if _INTEGERS.issuperset(map(type, a)) and _INTEGERS.issuperset(map(type, b)):
+        budget.spend(len(a))
+        return a == b
     pairs = tuple(zip(a, b, strict=True))
     return not decided(lambda pair: not same(*pair), pairs)
 

@@ -42,7 +42,7 @@ def shape_of(env: Env, x: object) -> tuple[int | Symbol, ...]:
     found = type_of(env, x).shape
     if found is None:
         raise Unknown(f"the shape of {describe(x)} is not known")
-    return tuple(d if isinstance(d, int) else Symbol(d) for d in found)
+    return tuple([d if isinstance(d, int) else Symbol(d) for d in found])
 
 
 def sizes_of(env: Env, x: object) -> tuple[int, ...]:
@@ -181,8 +181,8 @@ def broadcastable(env: Env, x: Value, y: Value) -> bool:
     if len(small) > len(large):
         return False
     pairs = zip(small[::-1], large[::-1], strict=False)
-    differing = [(a, b) for a, b in pairs if not (isinstance(a, int) and a == 1)]
-    return same(tuple(a for a, _ in differing), tuple(b for _, b in differing))
+    kept = [(a, b) for a, b in pairs if not (isinstance(a, int) and a == 1)]
+    return same(tuple([a for a, _ in kept]), tuple([b for _, b in kept]))
 
 
 @builtin

@@ -136,7 +136,11 @@ def _caller(
             if key not in by_name:
                 raise Unknown(f"{name} has no parameter {key}")
             named[spelled[by_name[key]]] = converters[by_name[key]](env, value)
-        budget.spend(budget.PER_CALL + sum(map(_extent, arguments)))
+        work = budget.PER_CALL
+        for argument in arguments:
+            if isinstance(argument, (Tensor, tuple)):
+                work += _extent(argument)
+        budget.spend(work)
         try:
             if numeric:
                 with np.errstate(all="ignore"):
@@ -150,11 +154,11 @@ def _caller(
     return call
 
 
-def _extent(argument: object) -> int:
+def _extent(argument: Tensor | tuple[object, ...]) -> int:
     """How much there is of an argument, in elements."""
     if isinstance(argument, Tensor):
         return argument.array.size
-    return budget.PER_ITEM * len(argument) if isinstance(argument, tuple) else 0
+    return budget.PER_ITEM * len(argument)
 
 
 def to_number(env: Env, value: object) -> int | float:
