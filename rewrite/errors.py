@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+_WIDEST = 160  # characters of a row that are shown
+_UNSHOWN = "\N{REPLACEMENT CHARACTER}"
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -134,12 +137,23 @@ def _caret(span: Span, source: str) -> list[str]:
         return []
     row = rows[span.line - 1]
     last = span.end_column - 1 if span.end_line == span.line else len(row)
-    width = max(1, last - span.column + 1)
-    indent = "".join("\t" if c == "\t" else " " * _columns(c) for c in row[: span.column - 1])
-    marked = row[span.column - 1 : span.column - 1 + width]
-    carets = "^" * max(1, sum(map(_columns, marked)))
-    shown = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in row)
+    at, width = span.column - 1, max(1, last - span.column + 1)
+    start, stop = _window(len(row), at)
+    indent = "".join("\t" if c == "\t" else " " * _columns(c) for c in row[start:at])
+    carets = "^" * max(1, sum(map(_columns, row[at : min(at + width, stop)])))
+    part = row[start:stop]
+    shown = "".join(
+        c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in part
+    )
     return [f"{span.line:5d} | {shown}", " " * 5 + " | " + indent + carets]
+
+
+def _window(length: int, column: int) -> tuple[int, int]:
+    """The part of a long row that is shown."""
+    if length <= _WIDEST:
+        return 0, length
+    start = max(0, min(column - _WIDEST // 3, length - _WIDEST))
+    return start, start + _WIDEST
 
 
 def _columns(character: str) -> int:

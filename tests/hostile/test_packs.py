@@ -170,3 +170,30 @@ def test_lets_that_nest_too_deep(apply, make_pack):
     lets = "let a0 = 1 " + " ".join(f"a{i + 1} = a{i} + 1" for i in range(2000))
     text = rule("y = Relu(x)", "y = Abs(x)", middle=lets + "\n where a2000 == 3")
     assert apply(make_pack(text)).code() == "RW110"
+
+
+def test_a_long_row_is_shown_around_its_place():
+    row = "日" * 1000 + "Reluu" + "x" * 1_000_000
+    shown = render(Diagnostic("RW203", "m", Span("f", 1, 1001, 1, 1006)), row).splitlines()
+    assert len(shown[1]) < 200
+    before, found, _ = shown[1].partition("Reluu")
+    assert found
+    columns = len(before) + before.count("日")
+    assert shown[2] == " " * 5 + " | " + " " * (columns - 8) + "^^^^^"
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "", "/dev/null"])
+def test_names_of_no_rule(run, name):
+    assert run("rules", name).code() == "RW004"
+
+
+def test_formatting_goes_on_after_files_that_cannot_be_read(run, tmp_path):
+    (tmp_path / "a.rules").write_bytes(b"\xff")
+    os.mkfifo(tmp_path / "b.rules")
+    (tmp_path / "c.rules").mkdir()
+    (tmp_path / "d.rules").write_text(GOOD.replace("emit  ", "emit"))
+    told = run("fmt", tmp_path)
+    assert told.status == 2
+    assert "RW005" in told.err
+    assert "(and 2 more)" in told.err
+    assert "formatted" in told.out

@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     problems = Collector()
     changed = 0
     for path in _files(arguments.paths):
-        before = read_text(path)
         try:
+            before = read_text(path)
             after = format_text(before, str(path))
         except RewriteError as problem:
             problems.found.extend(problem.diagnostics)

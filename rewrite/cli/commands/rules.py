@@ -35,10 +35,17 @@ def _lines(name: str | None) -> Iterator[str]:
             yield from _pack(_load(path))
     elif name in shipped:
         yield from _pack(_load(shipped[name]))
-    elif (Path(name) / "pack.yaml").exists():
+    elif _is_pack(name):
         yield from _pack(_load(Path(name)))
     else:
         yield from _rule(name, [_load(path) for path in shipped.values()])
+
+
+def _is_pack(name: str) -> bool:
+    try:
+        return (Path(name) / "pack.yaml").exists()
+    except OSError:  # a name too long to be one
+        return False
 
 
 def _load(folder: Path) -> RulePack:
@@ -68,7 +75,7 @@ def _rule(name: str, packs: list[RulePack]) -> Iterator[str]:
     from difflib import get_close_matches
 
     names = [p.name for p in packs] + [rule.name for p in packs for rule in p.rules]
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name, names, n=1) if len(name) < 200 else []
     hint = f"did you mean `{near[0]}`?" if near else "`rewrite rules` lists them"
     raise error("RW004", f"no pack or rule is called `{name}`", hint=hint)
 
