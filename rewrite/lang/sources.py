@@ -8,6 +8,7 @@ is read: links that lead out are refused.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -213,4 +214,6 @@ def _no_pack(folder: Path) -> str:
         return f"there is no folder `{folder}`"
     if not _holds(folder.is_dir):
         return f"`{folder}` is a file; a rule pack is a folder with a {MANIFEST}"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"`{folder}` cannot be read: Permission denied"
     return f"`{folder}` is no rule pack: it has no {MANIFEST}"

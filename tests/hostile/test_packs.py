@@ -87,11 +87,12 @@ def test_a_circle_of_links_in_a_pack(apply, make_pack):
     assert apply(folder).code() == "RW314"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("file", ["a.rules", "pack.yaml", "."])
 def test_what_may_not_be_read(apply, make_pack, file):
     folder = make_pack(GOOD)
     (folder / file).chmod(0)
+    if os.access(folder / file, os.R_OK):
+        pytest.skip("this user may read everything, as root may")
     try:
         assert apply(folder).code() == "RW301"
     finally:
