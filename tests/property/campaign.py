@@ -23,9 +23,10 @@ from pathlib import Path
 
 import onnx
 
-from tests.property.judge import TARGETS, WRONG, Fault, faults, subject
+from tests.property.judge import TARGETS, WRONG, Fault, faults
 from tests.property.mutations import Array, chained, mutants, mutators
 from tests.property.samples import samples
+from tests.property.subject import subject
 
 Case = tuple[str, onnx.ModelProto, Mapping[str, Array]]
 

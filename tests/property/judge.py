@@ -15,39 +15,24 @@ bound with c = 1 and a hundredfold claim is `loose`: worth a look by a person, n
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 import rewrite
-from rewrite.audit.feeds import FLOATS, NoFeedsError, Plan, epsilon, is_float
-from rewrite.audit.runtimes import CannotRunError, OnnxRuntime, Reference, Runner, source_of
+from rewrite.audit.feeds import is_float
+from rewrite.audit.runtimes import CannotRunError, Reference, Runner, source_of
 from rewrite.engine.ledger import Bound
 from rewrite.engine.limits import Limits
 from rewrite.errors import RewriteError
-from tests.property.feeds import (
-    STYLES,
-    UNBOUNDED,
-    Array,
-    Feeds,
-    Runtime,
-    feeds_of,
-    is_open,
-    is_overridable,
-    start,
-)
-from tests.property.mutations import output_types
+from tests.property.feeds import UNBOUNDED, Array
+from tests.property.rounding import conditioning, inside, rounds_itself
 from tests.property.samples import INVALID
+from tests.property.subject import Subject, coarsest, same_bits, styles
 
 TARGETS = ("generic", "host", "onnxruntime-cpu")
-_EPS = {1: 2.0**-23, 10: 2.0**-10, 11: 2.0**-52, 16: 2.0**-7}
-_TO_INTEGERS = frozenset({"Cast", "CastLike", "QuantizeLinear", "DynamicQuantizeLinear"})
-_DRAWS = frozenset({"Dropout", "Bernoulli", "Multinomial", "BatchNormalization"})
-_SIZES = (Plan(1, 1, 2), Plan(3, 5, 2), Plan(1, 4, 2), Plan(4, 1, 2), Plan(0, 2, 1), Plan(2, 0, 1))
 _LIMITS = Limits(seconds=30.0)
 
 WRONG = ("crash", "error", "invalid", "load", "run", "type", "bits", "far", "finite", "stop")
@@ -66,88 +51,6 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.kind} [{self.target}] {' '.join(self.rules) or '-'}: {self.text}"
-
-
-@dataclass
-class Subject:
-    """A model that runs, with what is needed to run it again."""
-
-    model: onnx.ModelProto
-    runtime: Runtime
-    runner: Runner
-    plan: Plan
-    fixed: Mapping[str, Array]
-    wide_open: Runner | bool | None = None
-    _outputs: dict[tuple[str, int], tuple[Feeds, list[Array | None]] | None] = field(
-        default_factory=dict
-    )
-
-    def on(self, style: str, seed: int) -> tuple[Feeds, list[Array | None]] | None:
-        """Feeds and outputs; None where the model does not take inputs of this style.
-
-        The style "sizes k" has other sizes, those of plan k, where the model leaves them open.
-        """
-        key = style, seed
-        if key not in self._outputs:
-            word, _, number = style.partition(" ")
-            plan = _SIZES[int(number)] if number else self.plan
-            style = "normal" if number else word
-            try:
-                feeds = feeds_of(self.model, plan, seed, style, self.fixed)
-                outputs = self.runner.run(feeds)
-                declared = _as_declared(self.model, feeds, outputs)
-                self._outputs[key] = (feeds, outputs) if declared else None
-            except (CannotRunError, NoFeedsError):
-                self._outputs[key] = None
-        return self._outputs[key]
-
-
-def subject(model: onnx.ModelProto, fixed: Mapping[str, Array] | None = None) -> Subject | None:
-    """None where no runtime runs the model, or not twice with the same result."""
-    try:
-        runtime, runner, plan = start(model, fixed or {})
-    except (CannotRunError, NoFeedsError):
-        return None
-    item = Subject(model, runtime, runner, plan, fixed or {})
-    ran = item.on("normal", 0)
-    if ran is None or not _repeats(item, *ran):
-        return None
-    return item
-
-
-def _as_declared(model: onnx.ModelProto, feeds: Feeds, outputs: list[Array | None]) -> bool:
-    """Whether the outputs have the shapes that the model says: else it is wrong, or the runtime."""
-    sizes: dict[str, int] = {}
-    for value in model.graph.input:
-        if value.name in feeds:
-            shape = feeds[value.name].shape
-            dims = value.type.tensor_type.shape.dim
-            sizes.update((d.dim_param, s) for d, s in zip(dims, shape, strict=False) if d.dim_param)
-    for value, array in zip(model.graph.output, outputs, strict=True):
-        if array is None or not value.type.tensor_type.HasField("shape"):
-            continue
-        dims = value.type.tensor_type.shape.dim
-        if len(dims) != np.ndim(array):
-            return False
-        for dim, size in zip(dims, np.shape(array), strict=True):
-            wanted = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param, size)
-            if wanted != size:
-                return False
-    return True
-
-
-def _repeats(item: Subject, feeds: Feeds, outputs: list[Array | None]) -> bool:
-    """Whether a second run, and a second session, give the same: no random numbers, no state."""
-    draws = any("Random" in op or op in _DRAWS for op in _operators(item.model.graph))
-    for runner in (item.runner, item.runtime(source_of(item.model)), *([item.runner] * 10 * draws)):
-        try:
-            again = runner.run(feeds)
-        except CannotRunError:
-            return False
-        for a, b in zip(outputs, again, strict=True):
-            if (a is None) != (b is None) or (a is not None and not same_bits(a, b)):
-                return False
-    return True
 
 
 def faults(
@@ -201,7 +104,7 @@ def _judge(
         return Fault("load", target, rules, runner)
     if runner is None:
         return None
-    for style in _styles(item.model):
+    for style in styles(item.model):
         for seed in range(seeds):
             fault = _run(item, runner, bound, target, rules, style, seed)
             if fault is not None:
@@ -220,7 +123,7 @@ def _confirmed(item: Subject, after: onnx.ModelProto, fault: Fault, style: str, 
     ran = item.on(style, seed)
     if fault.kind.split("-")[0] not in ("bits", "far", "finite") or ran is None:
         return fault
-    if fault.kind != "bits" and _rounds_itself(item, after, *ran):
+    if fault.kind != "bits" and rounds_itself(item, after, *ran):
         return replace(fault, kind=f"rounding-{fault.kind}")
     if item.runtime is Reference:
         return fault
@@ -235,50 +138,6 @@ def _confirmed(item: Subject, after: onnx.ModelProto, fault: Fault, style: str, 
     return replace(fault, kind=f"quirk-{fault.kind}")
 
 
-def _rounds_itself(
-    item: Subject, after: onnx.ModelProto, feeds: Feeds, before: list[Array | None]
-) -> bool:
-    """Whether the original errs, against float64, by at least half of what the other does."""
-    wide = in_double(item.model)
-    if wide is None:
-        return False
-    exact = {
-        name: array.astype(np.float64) if is_float(array) and array.dtype != np.float64 else array
-        for name, array in feeds.items()
-    }
-    try:
-        second = item.runtime(source_of(after)).run(feeds)
-        truth = _first_that_runs(wide, exact)
-    except CannotRunError:
-        return False
-    for a, b, c in zip(before, second, truth, strict=True):
-        if a is None or b is None or c is None or a.shape != c.shape:
-            return False
-        x, y, z = (np.asarray(v).astype(np.float64) for v in (a, b, c))
-        use = np.isfinite(x) & np.isfinite(z)
-        if not use.any():
-            continue
-        with np.errstate(all="ignore"):
-            own, new = np.abs(x - z)[use].max(), np.abs(y - z)[use].max()
-            if not new <= 2 * own + 1e-12 * np.abs(z[use]).max():
-                return False
-    return True
-
-
-def _first_that_runs(model: onnx.ModelProto, feeds: Feeds) -> list[Array | None]:
-    try:
-        return OnnxRuntime(source_of(model)).run(feeds)
-    except CannotRunError:
-        return Reference(source_of(model)).run(feeds)
-
-
-def in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """The model with all float types widened to float64, exactly."""
-    from tests.property.mutate_types import widened
-
-    return widened(model)
-
-
 def _load(item: Subject, after: onnx.ModelProto) -> Runner | str | None:
     """The rewritten model in the same runtime; None where only onnxruntime has its operators."""
     try:
@@ -290,30 +149,6 @@ def _load(item: Subject, after: onnx.ModelProto) -> Runner | str | None:
         if item.runtime is Reference and (strange or "No implementation" in str(problem)):
             return None  # it does not expand all operators inside functions
         return str(problem)
-
-
-def _styles(model: onnx.ModelProto) -> list[str]:
-    more = [f"sizes {k}" for k in range(len(_SIZES))] if is_open(model) else []
-    return _by_operators(model) + more + ["overridden"] * is_overridable(model)
-
-
-def _by_operators(model: onnx.ModelProto) -> list[str]:
-    operators = set(_operators(model.graph))
-    for function in model.functions:
-        operators.update(node.op_type for node in function.node)
-    if operators & _TO_INTEGERS:
-        return [style for style in STYLES if style not in UNBOUNDED]
-    return list(STYLES)
-
-
-def _operators(graph: onnx.GraphProto) -> list[str]:
-    found = []
-    for node in graph.node:
-        found.append(node.op_type)
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                found += _operators(inner)
-    return found
 
 
 def _run(
@@ -402,98 +237,6 @@ def _far(
     return ("loose", text) if error > 100 * promised + slack and factor > 100 else ("", "")
 
 
-def inside(item: Subject, style: str, seed: int) -> float:
-    """The largest finite magnitude of the floats that the main graph computes on the way.
-
-    Rounding alone makes errors of that size: (x + 1000) - 1000 is not x.
-    """
-    ran = item.on(style, seed)
-    assert ran is not None
-    if item.wide_open is None:
-        item.wide_open = _opened(item)
-    try:
-        values = item.wide_open.run(ran[0]) if item.wide_open else []
-    except CannotRunError:
-        values = []
-    largest = 0.0
-    for value in values:
-        if value is not None and is_float(np.asarray(value)):
-            array = np.asarray(value).astype(np.float64)
-            finite = array[np.isfinite(array)]
-            largest = max(largest, float(np.abs(finite).max()) if finite.size else 0.0)
-    return largest
-
-
-def _opened(item: Subject) -> Runner | bool:
-    """The original with every value as an output; False where that does not run."""
-    made = onnx.ModelProto()
-    made.CopyFrom(item.model)
-    known = output_types(item.model)
-    given = {v.name for v in made.graph.output}
-    for node in item.model.graph.node:
-        for name in node.output:
-            if name in known and name not in given:
-                made.graph.output.append(onnx.ValueInfoProto(name=name, type=known[name]))
-    try:
-        return item.runtime(source_of(made))
-    except CannotRunError:
-        return False
-
-
-def conditioning(item: Subject, style: str, seed: int, index: int) -> float:
-    """The largest relative change of one output per relative change of the float inputs."""
-    ran = item.on(style, seed)
-    assert ran is not None
-    feeds, base = ran
-    step = max(2.0**-12, 4 * coarsest(item.model))
-    factor = 1.0
-    for trial in range(4):
-        rng = np.random.default_rng(trial)
-        moved = {}
-        for name, array in feeds.items():
-            if is_float(array) and name not in item.fixed:
-                by = 1.0 + max(step, 2 * epsilon(array)) * rng.choice([-1.0, 1.0], array.shape)
-                with np.errstate(all="ignore"):
-                    moved[name] = (array.astype(np.float64) * by).astype(array.dtype)
-            else:
-                moved[name] = array
-        try:
-            other = item.runner.run(moved)
-        except CannotRunError:
-            continue
-        factor = max(factor, _change(base[index], other[index]) / step)
-    return factor
-
-
-def _change(a: Array | None, b: Array | None) -> float:
-    if a is None or b is None or a.shape != b.shape:
-        return 0.0
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    finite = np.isfinite(x) & np.isfinite(y)
-    if not finite.any() or not np.abs(x[finite]).max():
-        return 0.0
-    with np.errstate(all="ignore"):
-        return float(np.abs(x - y)[finite].max() / np.abs(x[finite]).max())
-
-
-def same_bits(a: Array, b: Array) -> bool:
-    """NaN payloads apart."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if a.dtype == object or a.dtype.kind in "SU":
-        return bool((a == b).all())
-    if a.tobytes() == b.tobytes():
-        return True
-    if not is_float(a):
-        return False
-    raw = np.dtype(f"u{a.dtype.itemsize}")
-    equal = np.ascontiguousarray(a).view(raw) == np.ascontiguousarray(b).view(raw)
-    with np.errstate(all="ignore"):
-        nan = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
-    return bool((equal.reshape(a.shape) | nan).all())
-
-
 def _number(a: Array) -> bool:
     return is_float(a) or a.dtype.kind in "iu"
 
@@ -509,21 +252,5 @@ def _shown(a: Array, b: Array) -> str:
     return f"at {list(at)} {a[at]!r} became {b[at]!r} ({len(wrong)} of {a.size})"
 
 
-@cache
-def _eps_of(elems: frozenset[int]) -> float:
-    return max((_EPS[e] for e in elems if e in _EPS), default=2.0**-23)
-
-
-def coarsest(model: onnx.ModelProto) -> float:
-    """The largest eps of the float types of the model's inputs, outputs and weights."""
-    values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
-    elems = [v.type.tensor_type.elem_type for v in values]
-    elems += [t.data_type for t in model.graph.initializer]
-    return _eps_of(frozenset(e for e in elems if e in FLOATS))
-
-
 def _first(problem: Exception) -> str:
     return " ".join(str(problem).split())[:300]
-
-
-__all__ = ["TARGETS", "Fault", "OnnxRuntime", "Subject", "faults", "subject"]

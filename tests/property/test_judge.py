@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from onnx import parser
 
-from tests.property.judge import faults, same_bits, subject
+from tests.property.judge import faults
 from tests.property.mutations import mutants, mutators
 from tests.property.samples import samples, valid
+from tests.property.subject import same_bits, subject
 
 pytest.importorskip("onnxruntime", reason="the numbers come from onnxruntime")
 
