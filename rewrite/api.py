@@ -26,11 +26,10 @@ from rewrite.engine.report import kernels, nodes, unsupported, write_ledger
 from rewrite.errors import error
 from rewrite.graph import collector, io
 from rewrite.graph.model import LoadedModel
-from rewrite.lang.pack import fingerprint
-from rewrite.match.cache import open_packs
+from rewrite.lang.sources import fingerprint
+from rewrite.match.cache import open_packs, open_target
 from rewrite.match.matcher import Matcher
-from rewrite.match.vocabulary import vocabulary
-from rewrite.target.load import load_target
+from rewrite.ops.schemas import newest_opset
 from rewrite.target.target import Target
 
 if TYPE_CHECKING:
@@ -127,6 +126,9 @@ def _target(name: str) -> Target:
     """The target; shipped ones are kept while no file of theirs changes."""
     shipped = resources.shipped("targets")
     if name not in shipped:
+        from rewrite.match.vocabulary import vocabulary
+        from rewrite.target.load import load_target
+
         return load_target(name, vocabulary())
     states = (path.stat() for path in shipped.values())
     return _shipped_target(name, tuple((s.st_mtime_ns, s.st_size) for s in states))
@@ -135,10 +137,10 @@ def _target(name: str) -> Target:
 @lru_cache(maxsize=16)
 def _shipped_target(name: str, state: tuple[tuple[int, int], ...]) -> Target:
     del state
-    return load_target(name, vocabulary())
+    return open_target(name, resources.shipped("targets"))
 
 
-_MATCHERS: dict[tuple[str, str, str], Matcher] = {}
+_MATCHERS: dict[tuple[Target, str, str], Matcher] = {}
 _MOST_MATCHERS = 16
 
 
@@ -151,10 +153,12 @@ def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "ap
     if not packs:
         return Matcher((), target)
     search = (resources.folder("rules"),)
-    key = (repr(target), fingerprint(packs, vocabulary(), search), limit)
+    digest = fingerprint(packs, search, newest_opset())
+    key = (target, digest, limit)
     found = _MATCHERS.get(key)
     if found is None:
-        found = _MATCHERS[key] = _within(open_packs(packs, search, target).matcher, limit)
+        opened = open_packs(packs, search, target, digest)
+        found = _MATCHERS[key] = _within(opened.matcher, limit)
         if len(_MATCHERS) > _MOST_MATCHERS:
             del _MATCHERS[next(iter(_MATCHERS))]
     return found

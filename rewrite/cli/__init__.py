@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import io
 import os
@@ -21,6 +22,7 @@ from typing import NoReturn
 
 from rewrite.cli import commands
 from rewrite.cli.console import complain
+from rewrite.cli.lazily import postpone
 from rewrite.errors import RewriteError, error
 
 BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
@@ -69,6 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(_told(problem))
         return BAD_INPUT
     return status
+
+
+def command() -> NoReturn:
+    """The process of one command, from its arguments to its exit status."""
+    postpone()
+    status = main()
+    gc.freeze()  # at its end Python would look through everything for garbage once more
+    sys.exit(status)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -129,7 +139,3 @@ def _silence_stdout() -> None:
     # where stdout is not a file of the system, nothing is flushed at exit
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -71,14 +71,6 @@ def load_packs(
     return _merged(sources, named, files, rules, assembly, vocabulary)
 
 
-def fingerprint(packs: Iterable[str | Path], vocabulary: Vocabulary, search: Sequence[Path]) -> str:
-    """The `digest` that `load_packs` would give, without parsing any rule."""
-    errors = Collector()
-    sources = find_sources(packs, search, vocabulary.newest_opset, errors)
-    errors.raise_if_any()
-    return digest(sources)
-
-
 def _parse_all(files: Iterable[TextFile], errors: Collector) -> list[SourceFile]:
     found: list[SourceFile] = []
     for file in files:

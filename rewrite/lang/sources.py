@@ -64,6 +64,14 @@ def digest(sources: Iterable[PackSource]) -> str:
     return total.hexdigest()
 
 
+def fingerprint(packs: Iterable[str | Path], search: Sequence[Path], newest_opset: int) -> str:
+    """The `digest` of the packs and all that they extend, without parsing any rule."""
+    errors = Collector()
+    sources = find_sources(packs, search, newest_opset, errors)
+    errors.raise_if_any()
+    return digest(sources)
+
+
 def _entry(pack: str | Path, search: Sequence[Path], errors: Collector) -> Path | None:
     """A name is looked up; a path, or a string that cannot be a name, is a folder."""
     if isinstance(pack, Path) or NAME.fullmatch(pack) is None:

@@ -1,7 +1,7 @@
 """Patterns as straight-line Python: what cannot match is left after a few comparisons.
 
-In: a `Pattern`. Out: `Program`: a code object and the table of constants it refers to, or None
-where the pattern is left to the interpreter (`Unsupported` says why). The code meets the choices
+In: a `Pattern`. Out: `Program`: a code object and the table of constants it refers to, or the
+reason why the pattern is left to the interpreter (`Unsupported`). The code meets the choices
 of a pattern in the same order as rewrite/match/interpreter.py, each as one `for` loop.
 
 Nothing that an author wrote becomes program text: operators, names and numbers go to the table of
@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from types import CodeType
 
 from rewrite.match import form as f
 from rewrite.match.codecheck import check
+from rewrite.match.program import Program
 
 # CPython allows 20 statically nested blocks (CO_MAXBLOCKS).
 MOST_LOOPS = 18
@@ -37,18 +37,6 @@ class Unsupported(Exception):  # noqa: N818 - a stop reason
     """The pattern is matched by the interpreter instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """`code` defines `match`; its free names are `c0`, `c1`, ... and those of runtime.py.
-
-    `searches`: it counts the choices that it makes.
-    """
-
-    code: CodeType
-    constants: tuple[object, ...]
-    searches: bool
-
-
 def generate(pattern: f.Pattern) -> Program | str:
     """The program of a pattern, or the reason why the interpreter matches it."""
     try:
@@ -59,7 +47,7 @@ def generate(pattern: f.Pattern) -> Program | str:
     text = "\n".join(unit.text())
     check(text)
     searches = "tick(" in text or "arranged(" in text
-    return Program(compile(text, "<pattern>", "exec"), tuple(unit.constants), searches)
+    return Program.of(compile(text, "<pattern>", "exec"), tuple(unit.constants), searches)
 
 
 @dataclass

@@ -109,9 +109,10 @@ def _index(expr: ast.Index) -> Closure:
 
 
 def _call(expr: ast.Call) -> Closure:
-    if expr.function not in registry.functions():
-        raise error("RW262", f"there is no function `{expr.function}`", expr.span)
-    call = registry.find(expr.function).call
+    try:
+        call = registry.find(expr.function).call
+    except KeyError:
+        raise error("RW262", f"there is no function `{expr.function}`", expr.span) from None
     arguments = _arguments(expr.arguments)
     keywords = {name: compile_expr(value) for name, value in expr.keywords}
     if not keywords:

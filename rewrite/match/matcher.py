@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from rewrite.errors import error
 from rewrite.graph.facts import Facts
-from rewrite.lang.pack import RulePack
 from rewrite.lang.vocabulary import PHASES
-from rewrite.match import interpreter, reject, runtime
-from rewrite.match.codegen import Program, generate
-from rewrite.match.pattern import compile_rule
+from rewrite.match import reject, runtime
+from rewrite.match.program import Program
 from rewrite.match.rule import CompiledRule, Match
-from rewrite.match.vocabulary import vocabulary
 from rewrite.target.target import Target
+
+if TYPE_CHECKING:
+    from rewrite.lang.pack import RulePack
 
 # How many neighbourhoods are kept for one operator.
 MOST_KEYS = 1 << 14
@@ -70,6 +71,8 @@ def interpreted(
     """The match that the interpreter finds."""
     if rule.siblings and not rule.may_have_siblings(node):
         return None
+    from rewrite.match import interpreter
+
     found = interpreter.match(rule, node, facts, target)
     return found if isinstance(found, Match) else None
 
@@ -178,7 +181,10 @@ def build(pack: RulePack, target: Target | None = None) -> Matcher:
 
 
 def compile_pack(pack: RulePack) -> tuple[Entry, ...]:
-    """Every rule with its program."""
+    """Every rule with its program. The compiler is loaded only here: packs are mostly kept."""
+    from rewrite.match.pattern import compile_rule
+    from rewrite.match.vocabulary import vocabulary
+
     known = vocabulary()
     rules = [compile_rule(rule, known, pack.opset) for rule in pack.rules]
     return tuple(entry_of(rule) for rule in rules)
@@ -186,6 +192,8 @@ def compile_pack(pack: RulePack) -> tuple[Entry, ...]:
 
 def entry_of(rule: CompiledRule) -> Entry:
     """One rule with its program."""
+    from rewrite.match.codegen import generate
+
     return Entry(rule, generate(rule.pattern), reject.prefilter_of(rule.pattern))
 
 

@@ -42,7 +42,7 @@ def compile_rule(
         shared=ways or (),
         over=rule.over,
         roots=pattern.roots,
-        source=Source(pickle.dumps((rule, pattern), protocol=5)),
+        source=Source(pickle.dumps(rule, protocol=5), pickle.dumps(pattern, protocol=5)),
     )
 
 

@@ -33,17 +33,26 @@ class Step:
 
 @dataclass(frozen=True)
 class Source:
-    """The syntax tree and the pattern, kept as bytes until somebody needs them."""
+    """The syntax tree and the pattern, kept as bytes until somebody needs them.
 
-    data: bytes = field(repr=False)
+    The bytes were written by this process, or see cache.py.
+    """
+
+    rule_data: bytes = field(repr=False)
+    pattern_data: bytes = field(repr=False)
 
     @cached_property
-    def parts(self) -> tuple[ast.Rule, Pattern]:
-        rule, pattern = pickle.loads(self.data)  # written by this process, or see cache.py
-        return rule, pattern
+    def rule(self) -> ast.Rule:
+        rule: ast.Rule = pickle.loads(self.rule_data)
+        return rule
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        pattern: Pattern = pickle.loads(self.pattern_data)
+        return pattern
 
     def __getstate__(self) -> dict[str, object]:
-        return {"data": self.data}
+        return {"rule_data": self.rule_data, "pattern_data": self.pattern_data}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +79,11 @@ class CompiledRule:
 
     @property
     def rule(self) -> ast.Rule:
-        return self.source.parts[0]
+        return self.source.rule
 
     @property
     def pattern(self) -> Pattern:
-        return self.source.parts[1]
+        return self.source.pattern
 
     @property
     def emit(self) -> tuple[ast.EmitStatement, ...]:

@@ -17,8 +17,8 @@ from rewrite.match import budget, structure
 from rewrite.match import form as f
 from rewrite.match.accept import FORM, Taken, accept
 from rewrite.match.codecheck import RUNTIME
-from rewrite.match.codegen import Program
 from rewrite.match.operators import NUMBERS, PLAIN
+from rewrite.match.program import Program
 from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.values import Unknown
 from rewrite.target.target import Target

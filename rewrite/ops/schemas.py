@@ -32,6 +32,13 @@ def newest_opset() -> int:
     return int(onnx.defs.onnx_opset_version())
 
 
+def edition() -> str:
+    """Which operators there are: what is derived from schemas holds for this edition only."""
+    import onnx
+
+    return f"onnx {onnx.__version__} {newest_opset()}"
+
+
 @cache
 def versions(domain: str, name: str) -> tuple[OpSchema, ...]:
     """All versions from opset 7 on, ascending by `since`; () where the operator is not known.

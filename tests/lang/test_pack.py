@@ -12,8 +12,9 @@ from rewrite import resources
 from rewrite.errors import RewriteError
 from rewrite.lang import ast
 from rewrite.lang.limits import PACK_FILES
-from rewrite.lang.pack import RulePack, fingerprint, load_pack, load_packs
+from rewrite.lang.pack import RulePack, load_pack, load_packs
 from rewrite.lang.printer import print_condition, print_pattern
+from rewrite.lang.sources import fingerprint
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 
@@ -286,7 +287,7 @@ def test_the_digest_tells_every_text_apart(
     mine = write("mine", "extends: [base]\n", a=rule("two"), b="")
     seen = {load_pack(mine, vocabulary).digest}
     assert load_pack(mine, vocabulary).digest in seen
-    assert fingerprint([mine], vocabulary, [tmp_path]) in seen
+    assert fingerprint([mine], [tmp_path], vocabulary.newest_opset) in seen
     for file, text in [
         (mine / "a.rules", rule("two") + "# a comment\n"),
         (mine / "b.rules", "# a comment\n"),
@@ -295,13 +296,13 @@ def test_the_digest_tells_every_text_apart(
         (tmp_path / "base" / "a.rules", rule("one") + "\n"),
     ]:
         file.write_text(text)
-        digest = fingerprint([mine], vocabulary, [tmp_path])
+        digest = fingerprint([mine], [tmp_path], vocabulary.newest_opset)
         assert digest not in seen
         assert digest == load_pack(mine, vocabulary).digest
         seen.add(digest)
     (tmp_path / "base").rename(tmp_path / "mine" / "moved")  # its own place does not matter
     (tmp_path / "mine" / "moved").rename(tmp_path / "base")
-    assert fingerprint([mine], vocabulary, [tmp_path]) in seen
+    assert fingerprint([mine], [tmp_path], vocabulary.newest_opset) in seen
 
 
 def test_shipped_packs_compile(vocabulary: Vocabulary) -> None:

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rewrite.match import cache
+from rewrite import resources
+from rewrite.lang import pack as pack_reader
+from rewrite.match import cache, store
+from rewrite.match import matcher as matching
 from rewrite.match.matcher import Matcher
+from rewrite.match.vocabulary import vocabulary
+from rewrite.target import load
 from tests.match.support import ROOT, read_model
 
 PACK = "name: small\ndoc: A pack for tests.\nopset: [7, 26]\nexample_opset: 18\n"
@@ -60,8 +65,8 @@ def test_written_then_read(pack, tmp_path):
 
 def test_rule_text_is_not_parsed_again(pack, monkeypatch):
     cache.open_packs([pack], [])
-    monkeypatch.setattr(cache, "load_packs", lambda *_: pytest.fail("the packs were parsed"))
-    monkeypatch.setattr(cache, "compile_pack", lambda *_: pytest.fail("the packs were compiled"))
+    monkeypatch.setattr(pack_reader, "load_packs", lambda *_: pytest.fail("parsed again"))
+    monkeypatch.setattr(matching, "compile_pack", lambda *_: pytest.fail("compiled again"))
     assert works(cache.open_packs([pack], []).matcher)
 
 
@@ -120,7 +125,7 @@ def test_a_file_that_cannot_be_trusted_is_not_used(pack, tmp_path, how):
     cache.open_packs([pack], [])
     (file,) = kept(tmp_path)
     damage(file, how)
-    assert cache.read(file) is None
+    assert store.read(file) is None
     found = cache.open_packs([pack], [])
     assert found.state != "read"
     assert works(found.matcher)
@@ -131,7 +136,7 @@ def test_a_file_of_another_user_is_not_used(pack, tmp_path, monkeypatch):
     (file,) = kept(tmp_path)
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
-    assert cache.read(file) is None
+    assert store.read(file) is None
     assert cache.open_packs([pack], []).state.endswith("is open to others")
 
 
@@ -161,7 +166,7 @@ def test_no_folder_at_all(pack, tmp_path, monkeypatch):
 
 
 def test_old_files_are_dropped(pack, tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "MOST_FILES", 3)
+    monkeypatch.setattr(store, "MOST_FILES", 3)
     for i in range(6):
         (pack / "a.rules").write_text(RULE.replace("nothing", f"nothing {i}"))
         cache.open_packs([pack], [])
@@ -183,3 +188,37 @@ def test_the_same_packs_under_any_hash_seed(pack, tmp_path):
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
         states.append(done.stdout.strip())
     assert states == ["written ['no_op']", "read ['no_op']"]
+
+
+@pytest.fixture
+def targets(tmp_path, monkeypatch) -> dict[str, Path]:
+    """Copies of the shipped targets, so that they can be changed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "targets"
+    folder.mkdir()
+    for name, file in resources.shipped("targets").items():
+        (folder / f"{name}.yaml").write_text(file.read_text())
+    found = {file.stem: file for file in sorted(folder.iterdir())}
+    rules = resources.shipped("rules")
+    monkeypatch.setattr(resources, "shipped", lambda kind: found if kind == "targets" else rules)
+    return found
+
+
+def test_a_target_that_was_kept_is_the_target(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shipped = resources.shipped("targets")
+    for name in shipped:
+        first = cache.open_target(name, shipped)
+        assert first == load.load_target(name, vocabulary())
+        with monkeypatch.context() as patch:
+            patch.setattr(load, "load_target", lambda *_: pytest.fail("read again"))
+            again = cache.open_target(name, shipped)
+        assert again == first
+
+
+def test_a_changed_target_is_read_again(targets):
+    assert cache.open_target("host", targets).doc != "Another one."
+    text = targets["host"].read_text().splitlines()
+    changed = ["doc: Another one." if line.startswith("doc:") else line for line in text]
+    targets["host"].write_text("\n".join(changed) + "\n")
+    assert cache.open_target("host", targets).doc == "Another one."

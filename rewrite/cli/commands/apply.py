@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from rewrite.cli.console import Tell, working, write_text
 from rewrite.engine.ledger import CLASSES
 from rewrite.errors import error, visible
+from rewrite.graph import collector
 
 if TYPE_CHECKING:
     from rewrite.api import Result
@@ -148,7 +149,8 @@ def _one_file(place: Path, model: Path) -> bool:
 
 
 def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | None) -> Result:
-    from rewrite.api import apply
+    with collector.paused():  # there is no garbage among what modules make
+        from rewrite.api import apply
 
     result = apply(
         arguments.model,

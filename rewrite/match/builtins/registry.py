@@ -72,22 +72,27 @@ class Builtin:
 
 
 @cache
-def functions() -> Mapping[str, Builtin]:
-    """Every function of the closed set, by name, in name order."""
+def _registered() -> Mapping[str, Callable[..., object]]:
     package = importlib.import_module("rewrite.match.builtins")
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-    found: dict[str, Builtin] = {}
+    found: dict[str, Callable[..., object]] = {}
     for name, function in _REGISTERED:
         if name in found:
             raise ValueError(f"two functions are named {name}")
-        found[name] = _make(name, function)
+        found[name] = function
     return dict(sorted(found.items()))
 
 
+def functions() -> Mapping[str, Builtin]:
+    """Every function of the closed set, by name, in name order."""
+    return {name: find(name) for name in _registered()}
+
+
+@cache
 def find(name: str) -> Builtin:
     """The function of that name; `KeyError` where there is none."""
-    return functions()[name]
+    return _make(name, _registered()[name])
 
 
 def _make(name: str, function: Callable[..., object]) -> Builtin:
