@@ -30,7 +30,7 @@ from rewrite.errors import RewriteError
 from tests.property.feeds import UNBOUNDED, Array
 from tests.property.rounding import conditioning, inside, rounds_itself
 from tests.property.samples import INVALID
-from tests.property.subject import Subject, coarsest, same_bits, styles
+from tests.property.subject import Subject, coarsest, largest, same_bits, styles
 
 TARGETS = ("generic", "host", "onnxruntime-cpu")
 _LIMITS = Limits(seconds=30.0)
@@ -199,8 +199,10 @@ def _differ(
     x, y = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(x)
     if (finite & ~np.isfinite(y)).any():
-        kind = "finite" if style not in UNBOUNDED else f"finite-{style}"
-        return kind, _shown(x[finite], y[finite])
+        # Near the end of the type, values inside may overflow in one order and not in another.
+        near = max(float(np.abs(x[finite]).max()), inside(item, style, seed))
+        calm = style not in UNBOUNDED and near < largest(item.model) / 1e4
+        return "finite" if calm else f"finite-{style}", _shown(x[finite], y[finite])
     if not finite.any():
         return "", ""
     return _far(item, bound, style, seed, index, a, x[finite], y[finite])

@@ -27,6 +27,7 @@ from tests.property.feeds import (
 )
 
 _EPS = {1: 2.0**-23, 10: 2.0**-10, 11: 2.0**-52, 16: 2.0**-7}
+_MAX = {1: 3.4e38, 10: 65504.0, 11: 1.8e308, 16: 3.4e38}
 _TO_INTEGERS = frozenset({"Cast", "CastLike", "QuantizeLinear", "DynamicQuantizeLinear"})
 _DRAWS = frozenset({"Dropout", "Bernoulli", "Multinomial", "BatchNormalization"})
 _SIZES = (Plan(1, 1, 2), Plan(3, 5, 2), Plan(1, 4, 2), Plan(4, 1, 2), Plan(0, 2, 1), Plan(2, 0, 1))
@@ -156,6 +157,12 @@ def same_bits(a: Array, b: Array) -> bool:
     return bool((equal.reshape(a.shape) | nan).all())
 
 
+def largest(model: onnx.ModelProto) -> float:
+    """The largest number of the narrowest float type of the model."""
+    elems = _float_elems(model)
+    return min((_MAX[e] for e in elems if e in _MAX), default=_MAX[1])
+
+
 @cache
 def _eps_of(elems: frozenset[int]) -> float:
     return max((_EPS[e] for e in elems if e in _EPS), default=2.0**-23)
@@ -163,7 +170,11 @@ def _eps_of(elems: frozenset[int]) -> float:
 
 def coarsest(model: onnx.ModelProto) -> float:
     """The largest eps of the float types of the model's inputs, outputs and weights."""
+    return _eps_of(_float_elems(model))
+
+
+def _float_elems(model: onnx.ModelProto) -> frozenset[int]:
     values = (*model.graph.input, *model.graph.output, *model.graph.value_info)
     elems = [v.type.tensor_type.elem_type for v in values]
     elems += [t.data_type for t in model.graph.initializer]
-    return _eps_of(frozenset(e for e in elems if e in FLOATS))
+    return frozenset(e for e in elems if e in FLOATS)
