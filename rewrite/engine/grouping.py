@@ -59,9 +59,6 @@ class Grouper:
         assert group is not None  # rules of this phase have no `emit`; the pack's check says so
         root = match.env[group.value]
         assert isinstance(root, ir.Value)
-        place = self.facts.order.label
-        ordered = sorted(match.nodes, key=lambda node: place(graph, node))
-        operators = tuple([node.op_type for node in ordered])
         made = outline(
             self.facts, graph, match.nodes, (root,), self.target.domain, group.name, rule.name
         )
@@ -70,5 +67,6 @@ class Grouper:
         # Runtimes inline functions: what a body calls has to be known to the model as well.
         self.facts.model.graph.opset_imports.setdefault(self.target.domain, 1)
         name, node = made.function.name, str(made.call.outputs[0].name)
+        operators = tuple([inside.op_type for inside in made.nodes])
         self.log.groups.append(Grouped(name, rule.name, str(graph.name or ""), node, operators))
         return made

@@ -27,10 +27,14 @@ OUTLINED = "rewrite.nodes"  # metadata of a call: the names of the nodes that we
 
 @dataclass(frozen=True, slots=True)
 class Outlined:
-    """A call that was made, the function that it calls, and the nodes that it replaced."""
+    """A call that was made, the function that it calls, and the nodes that it replaced.
+
+    `nodes` are those asked for, in the order of the graph; `removed` also what only they needed.
+    """
 
     call: ir.Node
     function: ir.Function
+    nodes: tuple[ir.Node, ...]
     removed: tuple[ir.Node, ...]
 
 
@@ -73,7 +77,7 @@ def outline(
         facts.outlined[key] = function
         facts.model.functions[function.identifier()] = function
         facts.forget_graphs()
-    return Outlined(call, function, done.finish())
+    return Outlined(call, function, body.nodes, done.finish())
 
 
 def _why_not(

@@ -266,10 +266,13 @@ def single_use(value: ir.Value) -> bool:
 
 def one_consumer(value: ir.Value) -> bool:
     """Whether one node uses the value, as any number of operands, and nothing else does."""
-    if use_count(value) == 0 or value.is_graph_output():
+    uses = uses_of(value)
+    if not uses or value.is_graph_output():
         return False
-    first = next(iter(uses_of(value))).node
-    return all(use.node is first for use in uses_of(value))
+    if len(uses) == 1:
+        return True
+    first = next(iter(uses)).node
+    return all(use.node is first for use in uses)
 
 
 def cuts(
@@ -314,35 +317,35 @@ def paths(
     operator of `starts` produces, or any value where that is None.
     """
     found: list[list[Path]] = [[] for _ in range(chain.most + 1)]
-    node = _link(value, chain, graph)
-    level: list[tuple[ir.Node, ...]] = [] if node is None else [(node,)]
-    for length in range(1, chain.most + 1):
+    top = value.producer()
+    level: list[tuple[ir.Node, ...]] = []
+    if top is not None and (top.domain, top.op_type) in chain.operators:
+        level = [(top,)] if _is_link(value, top, graph) else []
+    length = 1
+    while level:
         following: list[tuple[ir.Node, ...]] = []
         for nodes in level:
-            for operand in dict.fromkeys(nodes[-1].inputs):
+            inputs = nodes[-1].inputs
+            for operand in inputs if len(inputs) == 1 else dict.fromkeys(inputs):
                 if operand is None:
                     continue
-                if starts is None or _is_made_by(operand, starts):
+                node = operand.producer()
+                operator = None if node is None else (node.domain, node.op_type)
+                if starts is None or operator in starts:
                     found[length].append((nodes, operand))
-                above = _link(operand, chain, graph)
-                if above is not None and one_consumer(operand):
-                    following.append((*nodes, above))
+                if node is None or length == chain.most or operator not in chain.operators:
+                    continue
+                if _is_link(operand, node, graph) and one_consumer(operand):
+                    following.append((*nodes, node))
         level = following[:MOST_PATHS]
+        length += 1
     for length in range(chain.most, chain.least - 1, -1):
         yield from found[length]
 
 
-def _link(value: ir.Value, chain: Chain, graph: object) -> ir.Node | None:
-    """The node of the chain's class whose first output the value is."""
-    node = value.producer()
-    if node is None or (node.domain, node.op_type) not in chain.operators:
-        return None
-    return node if node.graph is graph and value.index() == 0 else None
-
-
-def _is_made_by(value: ir.Value, operators: Collection[Operator]) -> bool:
-    node = value.producer()
-    return node is not None and (node.domain, node.op_type) in operators
+def _is_link(value: ir.Value, node: ir.Node, graph: object) -> bool:
+    """Whether a chain may go through the node that produces the value."""
+    return node.graph is graph and value.index() == 0
 
 
 def consumers_within(value: ir.Value, reach: int) -> Iterator[ir.Node]:

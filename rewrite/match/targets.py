@@ -50,7 +50,8 @@ def in_order(nodes: tuple[ir.Node, ...]) -> tuple[ir.Node, ...]:
         stack = [node]
         while stack:
             top = stack[-1]
-            waiting = [p for p in top.predecessors() if p in inside and p not in done]
+            above = [value.producer() for value in top.inputs if value is not None]
+            waiting = [p for p in above if p in inside and p not in done]
             if waiting:
                 stack.extend(reversed(waiting))
             else:
