@@ -30,7 +30,7 @@ from rewrite.engine.worklist import Worklist
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import subgraphs
-from rewrite.graph.tensors import MappedTensor
+from rewrite.graph.tensors import MappedTensor, SparseTensor
 from rewrite.ops.dtypes import to_numpy
 from rewrite.schema import DESCRIBED_DOMAINS, Type
 
@@ -168,8 +168,11 @@ class Folder:
                 continue
             size = nbytes(tensor)
             read += size
-            # Data in a mapped file takes no memory of its own, so that none becomes free.
-            if len(value.uses()) == 1 and not isinstance(tensor, MappedTensor):
+            if isinstance(tensor, SparseTensor) and size > self.budget.always:
+                raise RefusedError(f"an operand is sparse, and has {size:,} bytes when it is not")
+            # Data in a mapped file takes no memory of its own, so that none becomes free; that of
+            # a sparse tensor is less than its size.
+            if len(value.uses()) == 1 and not isinstance(tensor, (MappedTensor, SparseTensor)):
                 freed += size
         return Cost(read, freed)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
+from rewrite import apply
 from rewrite.engine.limits import Limits, Options
 
 
@@ -140,6 +141,35 @@ def test_the_sum_of_new_constants_is_limited(rewriter):
     found = rewriter("", text, fold=True, limits=Limits(bytes=20_000))
     assert 1 <= found.ops.count("Expand") < 20
     assert any("may be added" in reason or "bytes" in reason for reason in found.reasons)
+
+
+def with_sparse(size: int) -> onnx.ModelProto:
+    """y = x + sum(-s) where `s` is a square sparse constant with one element, the number 2."""
+    values = helper.make_tensor("s", TensorProto.FLOAT, [1], [2.0])
+    places = helper.make_tensor("places", TensorProto.INT64, [1], [5])
+    graph = helper.make_graph(
+        [
+            helper.make_node("Neg", ["s"], ["t"]),
+            helper.make_node("ReduceSum", ["t"], ["u"], keepdims=0),
+            helper.make_node("Add", ["x", "u"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        sparse_initializer=[helper.make_sparse_tensor(values, places, [size, size])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def test_a_sparse_constant_of_gigabytes_is_not_made_dense():
+    """A few bytes in the file are 64 GB when dense: what the result may cost is another matter."""
+    small = apply(with_sparse(4))
+    assert [node.op_type for node in small.model.graph.node] == ["Add"]
+    (folded,) = constants(small.model).values()
+    assert folded == -2.0
+    large = apply(with_sparse(1 << 17))
+    assert [node.op_type for node in large.model.graph.node] == ["Neg", "ReduceSum", "Add"]
+    assert any("sparse" in refused.reason for refused in large.journal.refused)
 
 
 # --- shapes ------------------------------------------------------------------------------------
