@@ -38,7 +38,8 @@ class CannotRunError(Exception):
 
 
 class Runner(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def run(self, feeds: Feeds) -> list[Array | None]: ...
 
@@ -55,7 +56,7 @@ def source_of(model: onnx.ModelProto | str | Path) -> Source:
     if isinstance(model, onnx.ModelProto):
         return Source(model, None)
     path = Path(model)
-    return Source(onnx.load(str(path), load_external_data=False), path)
+    return Source(onnx.load(str(path), "protobuf", load_external_data=False), path)
 
 
 def has_onnxruntime() -> bool:

@@ -11,7 +11,7 @@ run is not verified, and says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -54,6 +54,7 @@ _STYLES = ("normal", "unit", "large", "negative")
 _REPEATS = 12
 
 Outputs = list[Array | None]
+Step = Callable[[str, str], None]  # the name of a runtime, what it is about to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +84,24 @@ def compare(
     n: int,
     ledger: Ledger,
     seed: int = 0,
+    step: Step = lambda runtime, doing: None,
 ) -> Verification:
-    """Run both models on `n` random inputs and judge the outputs by the ledger."""
+    """Run both models on `n` random inputs and judge the outputs by the ledger.
+
+    Runtimes run in this process, and may end it; `apart.compare` does the same in another one.
+    """
     if n < 1:
         return Verification("unverified", reason="no runs were asked for")
     old, new = source_of(before), source_of(after)
     reasons = []
     for runtime in runners():
         try:
-            first = runtime(old)
+            first = _open(runtime, old, "the original", step)
             plan, feeds = working_plan(first, old.proto, seed)
         except (CannotRunError, NoFeedsError) as problem:
             reasons.append(f"{runtime.name}: {problem}")
             continue
-        trial = _Trial(runtime, first, old, new, plan, ledger.total, seed)
+        trial = _Trial(runtime, first, old, new, plan, ledger.total, seed, step)
         return trial.judge(feeds, n)
     return Verification("unverified", reason="the original cannot be run: " + "; ".join(reasons))
 
@@ -112,6 +117,7 @@ class _Trial:
     plan: Plan
     bound: Bound
     seed: int
+    step: Step
 
     def judge(self, feeds: Feeds, n: int) -> Verification:
         base = self.first.run(feeds)
@@ -119,12 +125,12 @@ class _Trial:
             reason = "two runs of the original on the same inputs differ (it draws random numbers)"
             return self._unverified(reason)
         try:
-            second: Runner = self.runtime(self.new)
+            second = _open(self.runtime, self.new, "the rewritten model", self.step)
         except CannotRunError as problem:
             return self._not_loaded(problem)
         factor = 1.0
         if self.bound.kind != "exact":
-            factor = _conditioning(self.runtime, self.first, self.old, feeds, base, self.seed)
+            factor = self._conditioning(feeds, base)
         return self._runs(second, n, factor)
 
     def _varies(self, feeds: Feeds, base: Outputs) -> bool:
@@ -174,6 +180,22 @@ class _Trial:
             reason="; ".join(str(found) for found in worst.values()),
         )
 
+    def _conditioning(self, feeds: Feeds, base: Outputs) -> float:
+        """The largest relative change of an output per relative change of the inputs, or 1."""
+        step, seed = _STEP, self.seed
+        try:
+            if any(is_float(array) for array in feeds.values()):
+                step = max([_STEP, *(2 * epsilon(a) for a in feeds.values() if is_float(a))])
+                trials = [self.first.run(perturbed(feeds, step, seed + k)) for k in (1, 2)]
+            else:
+                changed = _perturbed_weights(self.old, seed)
+                what = "the original with changed weights"
+                trials = [_open(self.runtime, changed, what, self.step).run(feeds)]
+        except CannotRunError:
+            return 1.0
+        pairs = ((a, b) for outputs in trials for a, b in zip(base, outputs, strict=True))
+        return max([1.0, *(_change(a, b) / step for a, b in pairs)])
+
     def _names(self) -> list[str]:
         return [value.name for value in self.old.proto.graph.output]
 
@@ -182,6 +204,29 @@ class _Trial:
 
     def _broken(self, reason: str) -> Verification:
         return Verification("different", runtime=self.runtime.name, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A runner that says what it is about to do."""
+
+    runner: Runner
+    what: str
+    step: Step
+
+    @property
+    def name(self) -> str:
+        return self.runner.name
+
+    def run(self, feeds: Feeds) -> Outputs:
+        self.step(self.name, f"running {self.what}")
+        return self.runner.run(feeds)
+
+
+def _open(runtime: Runtime, item: Source, what: str, step: Step) -> _Told:
+    """The model in this runtime."""
+    step(runtime.name, f"loading {what}")
+    return _Told(runtime(item), what, step)
 
 
 def _differ(names: Sequence[str], before: Outputs, after: Outputs) -> bool:
@@ -205,26 +250,6 @@ def _domains(item: Source) -> set[str]:
     return {entry.domain for entry in item.proto.opset_import} - own
 
 
-def _conditioning(
-    runtime: Runtime, first: Runner, item: Source, feeds: Feeds, base: Outputs, seed: int
-) -> float:
-    """The largest relative change of an output per relative change of the inputs, at least 1."""
-    step = _STEP
-    try:
-        if any(is_float(array) for array in feeds.values()):
-            step = max([_STEP, *(2 * epsilon(a) for a in feeds.values() if is_float(a))])
-            trials = [first.run(perturbed(feeds, step, seed + k)) for k in (1, 2)]
-        else:
-            trials = [_perturbed_weights(runtime, item, seed).run(feeds)]
-    except CannotRunError:
-        return 1.0
-    factor = 1.0
-    for outputs in trials:
-        for a, b in zip(base, outputs, strict=True):
-            factor = max(factor, _change(a, b) / step)
-    return factor
-
-
 def _change(a: Array | None, b: Array | None) -> float:
     """Largest change relative to the largest magnitude; 0 where there is nothing to compare."""
     if a is None or b is None or a.shape != b.shape or not a.size:
@@ -240,7 +265,7 @@ def _change(a: Array | None, b: Array | None) -> float:
     return float(np.abs(old - new).max()) / magnitude if magnitude else 0.0
 
 
-def _perturbed_weights(runtime: Runtime, item: Source, seed: int) -> Runner:
+def _perturbed_weights(item: Source, seed: int) -> Source:
     if item.path is not None or item.proto.ByteSize() > _MAX_PERTURBED_BYTES:
         raise CannotRunError("too large to copy")
     copy = onnx.ModelProto()
@@ -254,5 +279,4 @@ def _perturbed_weights(runtime: Runtime, item: Source, seed: int) -> Runner:
     for tensor in copy.graph.initializer:
         if tensor.name in changed:
             tensor.CopyFrom(numpy_helper.from_array(changed[tensor.name], tensor.name))
-    runner: Runner = runtime(source_of(copy))
-    return runner
+    return source_of(copy)

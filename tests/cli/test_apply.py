@@ -175,6 +175,17 @@ def test_what_cannot_be_compared_did_not_hold(work, capsys):
     assert "not compared: " in capsys.readouterr().out
 
 
+def test_a_runtime_that_crashes_leaves_a_report(work, capsys):
+    """An absent operand of a variadic operator: a segmentation fault in onnxruntime 1.32."""
+    save(work / "a.onnx", [helper.make_node("Max", ["x", "c", ""], ["y"])])
+    status = apply("--verify", "1", "--json", "r.json", model="a.onnx")
+    found = json.loads((work / "r.json").read_text())
+    verified = found["verified"]
+    assert (verified["status"] == "equal") is (status == 0)
+    assert "not compared: onnxruntime ended with signal" in capsys.readouterr().out or status == 0
+    assert operators(Path(found["output"])) == ["Max"]
+
+
 # --- bad input ----------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,7 +170,13 @@ def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | No
 
 
 def _verify(arguments: argparse.Namespace, result: Result, output: Path | None) -> Verification:
-    from rewrite.audit.verify import compare
+    from rewrite.audit.apart import compare
 
-    after = result.model if output is None else output
-    return compare(arguments.model, after, arguments.verify, result.ledger)
+    if output is not None:
+        return compare(arguments.model, output, arguments.verify, result.ledger)
+    from rewrite.graph import io
+
+    with tempfile.TemporaryDirectory(prefix="rewrite-") as folder:
+        path = Path(folder) / "rewritten.onnx"
+        io.save(result.loaded, path)
+        return compare(arguments.model, path, arguments.verify, result.ledger)
