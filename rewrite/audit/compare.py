@@ -1,6 +1,7 @@
 """Whether two sets of outputs agree within a bound.
 
-In: outputs before and after, a `Bound`, a conditioning factor. Out: `Difference` or None.
+In: outputs before and after, a `Bound`, a conditioning factor. Out: `Difference` or None, or what
+was `Measured`.
 
 A bound of class `exact` demands the same bits (NaN payloads apart). Else an element may differ by
     factor * (rtol * M + atol) + 4 * eps * M,   M = the largest finite magnitude before,
@@ -32,6 +33,17 @@ class Difference:
         return f"output {self.output!r}: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`used`: the largest error of an output as a share of what is allowed, above 1 where it fails.
+
+    0 where nothing differs, infinite where something differs that no bound admits.
+    """
+
+    used: float = 0.0
+    difference: Difference | None = None
+
+
 def differ(
     name: str,
     before: Array | None,
@@ -40,42 +52,56 @@ def differ(
     factor: float = 1.0,
     eps: float = 2.0**-23,
 ) -> Difference | None:
+    """The worst element of one output, if it is outside of the bound."""
+    return measure(name, before, after, bound, factor, eps).difference
+
+
+def measure(
+    name: str,
+    before: Array | None,
+    after: Array | None,
+    bound: Bound,
+    factor: float = 1.0,
+    eps: float = 2.0**-23,
+) -> Measured:
+    """How far one output is off, within the bound or not."""
     if before is None or after is None:
-        if before is after:
-            return None
-        return Difference(name, np.inf, 0.0, "present on one side only")
+        return Measured() if before is after else _never(name, "present on one side only")
     before, after = np.asarray(before), np.asarray(after)
     if before.dtype != after.dtype:
-        return Difference(name, np.inf, 0.0, f"dtype {before.dtype} became {after.dtype}")
+        return _never(name, f"dtype {before.dtype} became {after.dtype}")
     if before.shape != after.shape:
-        return Difference(name, np.inf, 0.0, f"shape {before.shape} became {after.shape}")
+        return _never(name, f"shape {before.shape} became {after.shape}")
     if before.size == 0:
-        return None
-    if bound.kind == "exact":
-        return _exact(name, before, after)
-    if not _numeric(before):
+        return Measured()
+    if bound.kind == "exact" or not _numeric(before):
         return _exact(name, before, after)
     return _close(name, before, after, bound, factor, eps)
+
+
+def _never(name: str, reason: str) -> Measured:
+    """A difference that no bound admits."""
+    return Measured(np.inf, Difference(name, np.inf, 0.0, reason))
 
 
 def _numeric(array: Array) -> bool:
     return is_float(array) or array.dtype.kind in "iufcV"
 
 
-def _exact(name: str, before: Array, after: Array) -> Difference | None:
+def _exact(name: str, before: Array, after: Array) -> Measured:
     if before.dtype == object or before.dtype.kind in "SU":
         wrong = before != after
     else:
         wrong = ~_same_bits(before, after)
     if not wrong.any():
-        return None
+        return Measured()
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     count = int(wrong.sum())
     reason = (
         f"{count} of {before.size} elements differ, first at {list(index)}: "
         f"{before[index]} became {after[index]}"
     )
-    return Difference(name, np.inf, 0.0, reason)
+    return _never(name, reason)
 
 
 def _same_bits(before: Array, after: Array) -> Array:
@@ -96,12 +122,12 @@ def _same_bits(before: Array, after: Array) -> Array:
 
 def _close(
     name: str, before: Array, after: Array, bound: Bound, factor: float, eps: float
-) -> Difference | None:
+) -> Measured:
     wide = np.complex128 if before.dtype.kind == "c" else np.float64
     a, b = before.astype(wide), after.astype(wide)
     finite = np.isfinite(a)
     if not finite.any():
-        return None
+        return Measured()
     magnitude = float(np.abs(a[finite]).max())
     floating = before.dtype.kind == "c" or is_float(before)
     allowed = _allowed(bound, factor, eps, magnitude, floating)
@@ -110,13 +136,14 @@ def _close(
     error = np.where(np.isnan(error), np.inf, error)
     worst = float(error.max())
     if worst <= allowed:
-        return None
+        return Measured(worst / allowed if worst else 0.0)
     index = tuple(int(i) for i in np.argwhere(error == worst)[0])
     reason = (
         f"at {list(index)} {before[index]} became {after[index]}: "
         f"error {worst:.3g}, {bound} allows {allowed:.3g}"
     )
-    return Difference(name, worst, allowed, reason)
+    used = worst / allowed if allowed else np.inf
+    return Measured(used, Difference(name, worst, allowed, reason))
 
 
 def _allowed(bound: Bound, factor: float, eps: float, magnitude: float, floating: bool) -> float:

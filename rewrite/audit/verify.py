@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from rewrite.audit.compare import Difference, differ
+from rewrite.audit.compare import Difference, differ, measure
 from rewrite.audit.feeds import (
     FLOATS,
     Array,
@@ -62,6 +62,7 @@ class Verification:
     """`equal`: every run agreed within the ledger. `different`: at least one did not.
 
     `unverified`: the original cannot be run, or not twice with the same result; see `reason`.
+    `used`: the largest difference seen, as a share of what `bound` times `conditioning` allows.
     """
 
     status: Literal["equal", "different", "unverified"]
@@ -70,6 +71,7 @@ class Verification:
     plan: str = ""
     bound: Bound = field(default_factory=Bound)
     conditioning: float = 1.0
+    used: float = 0.0
     worst: tuple[Difference, ...] = ()
     reason: str = ""
 
@@ -152,7 +154,7 @@ class _Trial:
         """Both models on `n` inputs, and the worst element of each output."""
         names, eps = self._names(), coarsest(self.old.proto)
         worst: dict[str, Difference] = {}
-        done = 0
+        done, used = 0, 0.0
         for run in range(n):
             style = _STYLES[run % len(_STYLES)]
             feeds = make_feeds(self.old.proto, self.plan, self.seed + run, style)
@@ -166,7 +168,8 @@ class _Trial:
                 return self._broken(f"fails where the original runs: {problem}")
             done += 1
             for name, a, b in zip(names, wanted, got, strict=True):
-                found = differ(name, a, b, self.bound, factor, eps)
+                measured = measure(name, a, b, self.bound, factor, eps)
+                used, found = max(used, measured.used), measured.difference
                 if found and (name not in worst or found.error > worst[name].error):
                     worst[name] = found
         return Verification(
@@ -176,6 +179,7 @@ class _Trial:
             plan=str(self.plan),
             bound=self.bound,
             conditioning=factor,
+            used=used,
             worst=tuple(worst.values()),
             reason="; ".join(str(found) for found in worst.values()),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,7 @@ def _verified(v: Verification) -> Report:
         "runtime": v.runtime,
         "bound": str(v.bound),
         "conditioning": v.conditioning,
+        "used": v.used if math.isfinite(v.used) else None,  # JSON has no infinity
         "reason": v.reason,
     }
 
@@ -148,7 +150,14 @@ def verdict(verified: Mapping[str, Any]) -> str:
         return f"equal bit for bit {runs}"
     factor = verified["conditioning"]
     times = f" times {factor:.3g} (conditioning)" if factor > 1 else ""
-    return f"equal within {verified['bound']}{times} {runs}"
+    return f"equal within {verified['bound']}{times} {runs}, {_used(verified['used'])}"
+
+
+def _used(share: float) -> str:
+    """How much of what was allowed was needed."""
+    if share == 0.0:
+        return "without any difference"
+    return f"the largest difference {100.0 * share:.2g} % of that"
 
 
 def groups(report: Report) -> list[tuple[int, str, str]]:

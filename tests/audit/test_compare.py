@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rewrite.audit.compare import differ
+from rewrite.audit.compare import differ, measure
 from rewrite.engine.ledger import Bound
 
 EXACT = Bound()
@@ -86,3 +86,17 @@ def test_bounds_add_up_to_their_weakest_class() -> None:
     assert not Bound("approx", atol=1.0).within("equal")
     assert str(Bound("equal", rtol=1e-5)) == "equal(rtol=1e-05)"
     assert str(Bound("lsb", lsb=2)) == "lsb(2)"
+
+
+def test_what_was_used_of_a_bound() -> None:
+    """By hand: 0.5 off where 1e-2 * 100 is allowed, and 4 * 2^-23 * 100 of rounding besides."""
+    before, after = f32(100.0, 0.0), f32(100.0, 0.5)
+    assert measure("y", before, before, Bound("equal", rtol=1e-2)).used == 0.0
+    half = measure("y", before, after, Bound("equal", rtol=1e-2))
+    assert half.difference is None
+    assert half.used == pytest.approx(0.5, rel=1e-4)
+    twice = measure("y", before, after, Bound("equal", rtol=2.5e-3))
+    assert twice.difference is not None
+    assert twice.used == pytest.approx(2.0, rel=1e-3)
+    assert measure("y", before, after, EXACT).used == np.inf
+    assert measure("y", f32(1.0), None, Bound("approx", atol=9.0)).used == np.inf

@@ -43,6 +43,16 @@ def test_reassociation_is_within_equal_but_not_exact() -> None:
     assert compare(a, b, 4, Ledger()).status == "different"
 
 
+def test_the_largest_difference_is_told_where_it_is_allowed() -> None:
+    """(x + z) + w is off by some 2^-24 of its terms, far below 1e-2 and far above nothing."""
+    a = model(HEAD3 + "{ t = Add(x, z) y = Add(t, w) }")
+    b = model(HEAD3 + "{ t = Add(z, w) y = Add(x, t) }")
+    found = compare(a, b, 4, ledger(Bound("equal", rtol=1e-2)))
+    assert found.ok
+    assert 1e-7 < found.used < 1e-4
+    assert compare(a, a, 4, ledger(Bound("equal", rtol=1e-2))).used == 0.0
+
+
 def test_conditioning_scales_the_tolerance() -> None:
     """exp(30 x) magnifies a relative change of x by up to |30 x|."""
     body = "g (float[256] x) => (float[256] y) <float c = {30}> { t = Mul(x, c) y = Exp(t) }"

@@ -70,7 +70,7 @@ def result() -> SimpleNamespace:
 
 
 VERIFIED = Verification(
-    "equal", 3, "onnxruntime 1", bound=Bound("equal", rtol=2e-5), conditioning=2
+    "equal", 3, "onnxruntime 1", bound=Bound("equal", rtol=2e-5), conditioning=2, used=0.025
 )
 
 
@@ -119,7 +119,7 @@ def test_text_says_it_in_order():
     assert "ledger      equal(rtol=2e-05)" in lines
     assert lines[-1] == (
         "verified    equal within equal(rtol=2e-05) times 2 (conditioning) "
-        "in 3 runs with onnxruntime 1"
+        "in 3 runs with onnxruntime 1, the largest difference 2.5 % of that"
     )
 
 
@@ -129,9 +129,8 @@ def test_verdicts():
         return report.verdict(built["verified"])
 
     assert verdict("equal", 2, "rt") == "equal bit for bit in 2 runs with rt"
-    assert (
-        verdict("equal", 1, "rt", bound=RTOL) == "equal within equal(rtol=1e-05) in 1 run with rt"
-    )
+    same = "equal within equal(rtol=1e-05) in 1 run with rt, without any difference"
+    assert verdict("equal", 1, "rt", bound=RTOL) == same
     assert verdict("different", 2, "rt", reason="y off") == "DIFFERENT in 2 runs with rt: y off"
     assert verdict("different", 0, "rt", reason="no") == "DIFFERENT with rt: no"
     assert verdict("unverified", reason="no runtime") == "not compared: no runtime"
