@@ -21,6 +21,7 @@ MOST_LINES = 500
 # libraries it may use besides the standard one, by the name they are imported as.
 LAYERS: dict[tuple[str, ...], set[str]] = {
     ("errors", "schema", "resources"): set(),
+    ("quant",): {"numpy", "ml_dtypes"},
     ("lang",): {"lark", "yaml"},
     ("target",): {"yaml"},
     ("ops",): {"numpy", "ml_dtypes", "onnx"},
