@@ -6,7 +6,6 @@ In: diagnostics, texts, paths. Out: messages on stderr, files written whole or n
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sys
 import tempfile
@@ -14,41 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rewrite.errors import Diagnostic, RewriteError, error, render
+from rewrite.errors import RewriteError, error
+from rewrite.told import told
 
 Tell = Callable[[str, int, int], None]
 
-# What a pack may not make us read is not shown either: files that lead out of it, no files.
-_NOT_READ = frozenset({"RW301", "RW314", "RW315"})
 _UTF8: Mapping[str, Any] = {"encoding": "utf-8", "errors": "replace"}  # odd bytes in paths
-_LONGEST = 4 << 20  # bytes of text that a line is shown of
 
 
 def complain(problem: RewriteError) -> None:
-    """Diagnostics on stderr, each with the line of text it is about.
-
-    Those about no text, as the faults of a broken model, come in numbers: the first tells enough.
-    """
-    placed = [d for d in problem.diagnostics if d.span is not None]
-    others = [d for d in problem.diagnostics if d.span is None]
-    if len(others) > 1:
-        message = f"{others[0].message} (and {len(others) - 1} more)"
-        others = [dataclasses.replace(others[0], message=message)]
-    for diagnostic in placed + others:
-        sys.stderr.write(render(diagnostic, _source(diagnostic)) + "\n")
-
-
-def _source(diagnostic: Diagnostic) -> str | None:
-    """The text that a diagnostic points into; None where it is not a file that can be read."""
-    if diagnostic.span is None or diagnostic.code in _NOT_READ:
-        return None
-    try:
-        path = Path(diagnostic.span.file)
-        if not path.is_file() or path.stat().st_size > _LONGEST:  # a pipe would keep us waiting
-            return None
-        return path.read_text(encoding="utf-8").removeprefix("\ufeff")
-    except (OSError, UnicodeDecodeError, ValueError):
-        return None
+    """Diagnostics on stderr, each with the line of text it is about."""
+    for text in told(problem):
+        sys.stderr.write(text + "\n")
 
 
 def read_text(path: Path) -> str:

@@ -155,3 +155,50 @@ def test_asking_for_the_target():
     asking = plain.replace("emit", "where target.has(Relu)\n emit")
     assert not asks_target(parse(plain, "t").rules[0])
     assert asks_target(parse(asking, "t").rules[0])
+
+
+# --- packs that refine ---------------------------------------------------------------------------
+
+PARENT = '''
+rule r in clean {
+  """T."""
+  match y = Relu(Relu(x))
+  emit  y = Relu(x)
+  claim exact
+  example fires vector """g (float[2] x) => (float[2] y) { m = Relu(x) y = Relu(m) }"""
+  example fires matrix """g (float[2,2] x) => (float[2,2] y) { m = Relu(x) y = Relu(m) }"""
+  example fires never """g (float[2] x) => (float[2] y) { m = Abs(x) y = Relu(m) }"""
+  example rejects other """g (float[2] x) => (float[2] y) { y = Neg(x) }"""
+}
+'''
+
+
+def extending(folder: Path, refinement: str) -> Path:
+    """A pack that extends another one, whose example `never` is wrong."""
+    for name, extends, rules in (
+        ("parent", "", PARENT),
+        ("child", "extends: [parent]\n", refinement),
+    ):
+        place = folder / name
+        place.mkdir()
+        head = f"name: {name}\ndoc: Test.\nopset: [7, 26]\nexample_opset: 18\n{extends}"
+        (place / "pack.yaml").write_text(head)
+        (place / "all.rules").write_text(rules)
+    return folder / "child"
+
+
+def test_examples_that_a_refinement_excludes(tmp_path):
+    """Those that the rule as written takes need not fire; one that it does not take still fails."""
+    child = extending(tmp_path, "refine r with where rank(x) == 2\n")
+    found = {o.name: o for o in run_pack(load_pack(child, vocabulary()), [GENERIC])}
+    assert [name for name, o in found.items() if o.problem is not None] == ["r: fires never"]
+    assert found["r: fires never"].problem.code == "RW702"
+    assert found["r: fires matrix"].runtime
+    assert not found["r: fires vector"].runtime  # nothing was compared
+
+
+def test_the_examples_of_a_pack_that_does_not_refine(tmp_path):
+    child = extending(tmp_path, "")
+    found = {o.name: o.runtime for o in run_pack(load_pack(child, vocabulary()), [GENERIC])}
+    assert found["r: fires vector"]
+    assert found["r: fires matrix"]

@@ -1,0 +1,43 @@
+"""What a person is told about problems.
+
+In: a `RewriteError`. Out: its messages, each with the line of text that it is about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+from rewrite.errors import Diagnostic, RewriteError, render
+
+# What a pack may not make us read is not shown either: files that lead out of it, no files.
+_NOT_READ = frozenset({"RW301", "RW314", "RW315"})
+_LONGEST = 4 << 20  # bytes of text that a line is shown of
+
+
+def told(problem: RewriteError) -> Iterator[str]:
+    """One text per diagnostic.
+
+    Those about no text, as the faults of a broken model, come in numbers: the first tells enough.
+    """
+    placed = [d for d in problem.diagnostics if d.span is not None]
+    others = [d for d in problem.diagnostics if d.span is None]
+    if len(others) > 1:
+        message = f"{others[0].message} (and {len(others) - 1} more)"
+        others = [dataclasses.replace(others[0], message=message)]
+    for diagnostic in placed + others:
+        yield render(diagnostic, source_of(diagnostic))
+
+
+def source_of(diagnostic: Diagnostic) -> str | None:
+    """The text that a diagnostic points into; None where it is not a file that can be read."""
+    if diagnostic.span is None or diagnostic.code in _NOT_READ:
+        return None
+    try:
+        path = Path(diagnostic.span.file)
+        if not path.is_file() or path.stat().st_size > _LONGEST:  # a pipe would keep us waiting
+            return None
+        return path.read_text(encoding="utf-8").removeprefix("\ufeff")
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
