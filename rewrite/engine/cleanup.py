@@ -20,7 +20,7 @@ from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
 from rewrite.graph.keys import MESSAGES, attribute_key, content, tensors_of
-from rewrite.graph.uses import rewire, use_count
+from rewrite.graph.uses import nodes_of, rewire
 from rewrite.graph.versions import FREE_INITIALIZERS
 
 _SMALL = 1 << 12  # bytes: always compared
@@ -57,7 +57,8 @@ class Tidier:
         for graph in self.facts.graphs():
             if self.facts.in_function(graph):
                 continue
-            for node in [n for n in graph if n.op_type == "Constant" and n.domain == ""]:
+            nodes = nodes_of(graph)
+            for node in [n for n in nodes if n._op_type == "Constant" and n._domain == ""]:
                 output = node.outputs[0]
                 tensor = self.facts.constant(output)
                 if tensor is None or "sparse_value" in node.attributes:
@@ -148,10 +149,10 @@ class Tidier:
 
     def _key(self, node: ir.Node) -> Hashable:
         """Equal for nodes that compute the same; None for those that are left alone."""
-        for value in node.inputs:
-            if value is not None and use_count(value) < 2:
+        for value in node._inputs:
+            if value is not None and len(value._uses) < 2:
                 return None
-        if node.op_type in _KEPT_APART or not is_deterministic(node):
+        if node._op_type in _KEPT_APART or not is_deterministic(node):
             return None
         if not node.attributes.data:
             return node.domain, node.op_type, node.overload, node.inputs, len(node.outputs)

@@ -27,11 +27,12 @@ RANDOM = frozenset(
 
 def is_random(node: ir.Node) -> bool:
     """Whether the node draws random numbers. Dropout does so only in training mode."""
-    if node.op_type in RANDOM:
+    name = node._op_type
+    if name in RANDOM:
         return True
-    return node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
+    return name == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
 
 
 def is_deterministic(node: ir.Node) -> bool:
     """Whether two such nodes with the same inputs may be one; local functions count as unknown."""
-    return node.domain in DESCRIBED_DOMAINS and not is_random(node)
+    return node._domain in DESCRIBED_DOMAINS and not is_random(node)

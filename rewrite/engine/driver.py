@@ -32,7 +32,7 @@ from rewrite.engine.refused import RefusedError
 from rewrite.engine.worklist import Dispatch, Worklist
 from rewrite.graph import collector
 from rewrite.graph.model import LoadedModel
-from rewrite.graph.uses import use_count
+from rewrite.graph.uses import nodes_of, use_count
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.budget import deadline
 from rewrite.match.matcher import Matcher
@@ -161,8 +161,9 @@ class _Run:
 
     def _seed(self) -> None:
         for graph in self.facts.graphs():
-            self.dispatch.seed(graph)
-            self.folder.seed(graph)
+            nodes = nodes_of(graph)
+            self.dispatch.seed(nodes)
+            self.folder.seed(nodes)
 
     def _more(self) -> bool:
         """At a fixpoint: whether better types or a sideways look give more to look at."""
@@ -185,7 +186,9 @@ class _Run:
         for phase in self.phases:
             if phase.sideways:
                 for graph in self.facts.graphs():
-                    phase.work.seed(n for n in graph if (n.domain, n.op_type) in phase.sideways)
+                    phase.work.seed(
+                        [n for n in nodes_of(graph) if (n._domain, n._op_type) in phase.sideways]
+                    )
         return any(phase.work for phase in self.phases)
 
     def _tidy(self) -> None:
@@ -300,8 +303,8 @@ class _Run:
         values: list[ir.Value] = []
         producers: list[ir.Node] = []
         for value in self.facts.freed:
-            producer = value.producer()
-            if producer is None or producer.graph is None or use_count(value) > _FEW_USES:
+            producer = value._producer
+            if producer is None or producer._graph is None or use_count(value) > _FEW_USES:
                 continue
             values.append(value)
             producers.append(producer)

@@ -119,7 +119,7 @@ class Folder:
         self.log.refuse(Refused(FOLD, PHASE, name, str(node.outputs[0].name), reason))
 
     def _visit(self, node: ir.Node) -> Change | None:
-        if node.op_type == "If" and node.domain == "":
+        if node._op_type == "If" and node._domain == "":
             return inline_if(self.facts, self.log, node)
         if self._is_candidate(node):
             return self._fold(node)
@@ -128,11 +128,11 @@ class Folder:
     def _is_candidate(self, node: ir.Node) -> bool:
         """Whether all operands are known and the operator may be computed ahead."""
         known = False
-        for value in node.inputs:
+        for value in node._inputs:
             if value is None:
                 continue
-            producer = value.producer()
-            if producer is not None and producer.op_type != "Constant":
+            producer = value._producer
+            if producer is not None and producer._op_type != "Constant":
                 return False
             if self.facts.constant(value) is None:
                 return False

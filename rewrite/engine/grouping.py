@@ -11,6 +11,7 @@ import onnx_ir as ir
 from rewrite.engine.journal import Grouped, Log, Refused
 from rewrite.graph.facts import Facts
 from rewrite.graph.outline import Outlined, outline
+from rewrite.graph.uses import nodes_of
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.matcher import Matcher
 from rewrite.match.rule import Match
@@ -38,8 +39,8 @@ class Grouper:
         for graph in self.facts.graphs():
             if self.facts.root(graph) in made:
                 continue
-            for node in list(graph)[::-1]:
-                if node.graph is graph and (node.domain, node.op_type) in anchors:
+            for node in reversed(nodes_of(graph)):
+                if node._graph is graph and (node._domain, node._op_type) in anchors:
                     self._visit(graph, node)
 
     def _visit(self, graph: ir.Graph, node: ir.Node) -> None:

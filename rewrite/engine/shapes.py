@@ -211,13 +211,14 @@ _RULES: Mapping[str, Rule] = {
 
 def follows_shapes(facts: Facts, node: ir.Node) -> bool:
     """Whether the node computes integers as they are computed from shapes."""
-    if node.op_type not in _RULES or node.domain != "" or len(node.outputs) != 1:
+    name = node._op_type
+    if name not in _RULES or node._domain != "" or len(node._outputs) != 1:
         return False
-    if node.op_type not in _SOURCES:
-        for value in node.inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer.op_type in _RULES:
+    if name not in _SOURCES:
+        for value in node._inputs:
+            producer = None if value is None else value._producer
+            if producer is not None and producer._op_type in _RULES:
                 break
         else:
             return False
-    return facts.type(node.outputs[0]).dtype in ("s64", "s32")
+    return facts.type(node._outputs[0]).dtype in ("s64", "s32")

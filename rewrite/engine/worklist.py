@@ -17,8 +17,6 @@ from itertools import islice
 
 import onnx_ir as ir
 
-from rewrite.graph.uses import uses_of
-
 _MOST_USES = 64
 _QUEUED = sys.maxsize  # later than any change
 
@@ -60,7 +58,7 @@ class Worklist:
         while queue:
             node = queue.popleft()
             seen[node] = self.change
-            if node.graph is not None:
+            if node._graph is not None:
                 return node
         return None
 
@@ -88,7 +86,7 @@ class Dispatch:
         by_name = self._by_name
         seeds: dict[Worklist, list[ir.Node]] = {work: [] for work in self._works}
         for node in nodes:
-            for work, _ in by_name.get(node.op_type, ()):
+            for work, _ in by_name.get(node._op_type, ()):
                 seeds[work].append(node)
         for work, wanted in seeds.items():
             work.seed(wanted)
@@ -97,7 +95,7 @@ class Dispatch:
         """Put new nodes before all others; what depends on changed values waits for `settle`."""
         by_name = self._by_name
         for node in new:
-            for work, _ in by_name.get(node.op_type, ()):
+            for work, _ in by_name.get(node._op_type, ()):
                 work.note(node)
         change = self._change = self._change + 1
         for work in self._works:
@@ -117,7 +115,7 @@ class Dispatch:
         by_name = self._by_name
         for distance, nodes in enumerate(_levels(self._pending, self._radius), 1):
             for node, change in nodes.items():
-                for work, reach in by_name.get(node.op_type, ()):
+                for work, reach in by_name.get(node._op_type, ()):
                     if distance <= reach and work._seen.get(node, _QUEUED) < change:
                         work.note(node)
         for work in self._works:
@@ -137,12 +135,12 @@ def _levels(values: Mapping[ir.Value, int], depth: int) -> list[dict[ir.Node, in
     for _ in range(depth):
         nodes: dict[ir.Node, int] = {}
         for value, change in values.items():
-            uses = uses_of(value)
+            uses = value._uses
             for node, _index in uses if len(uses) <= _MOST_USES else islice(uses, _MOST_USES):
                 if found.get(node, 0) < change:
                     found[node] = nodes[node] = change
         if not nodes:
             break
         levels.append(nodes)
-        values = {output: change for node, change in nodes.items() for output in node.outputs}
+        values = {output: change for node, change in nodes.items() for output in node._outputs}
     return levels

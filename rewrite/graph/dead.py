@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import holds_graph, subgraphs
-from rewrite.graph.uses import is_used, release
+from rewrite.graph.uses import nodes_of, release, take_out
 from rewrite.schema import DESCRIBED_DOMAINS
 
 
@@ -25,13 +25,13 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
     inside: list[ir.Node] = []
     while pending:
         node = pending.pop()
-        if node in removed or node.graph is None or not is_unused(node):
+        if node in removed or node._graph is None or not is_unused(node):
             continue
         if node not in named and not _is_pure(facts, node):
             continue
         removed[node] = None
         facts.order.drop(node)
-        for output in node.outputs:
+        for output in node._outputs:
             facts.forget(output)
         freed = release(node)
         if holds_graph(node):
@@ -39,14 +39,14 @@ def sweep(facts: Facts, nodes: Iterable[ir.Node]) -> tuple[ir.Node, ...]:
             inside += inner
             freed += (value for n in inner for value in release(n))
         for value in freed:
-            producer = value.producer()
-            if producer is None:
+            producer = value._producer
+            if producer is not None:
+                facts.freed[value] = None
+                if not value._uses:
+                    pending.append(producer)
+            elif not value._uses:
                 drop_initializer(facts, value)
-                continue
-            facts.freed[value] = None
-            if not is_used(value):
-                pending.append(producer)
-    _take_out((*removed, *inside))
+    take_out((*removed, *inside))
     return tuple(removed)
 
 
@@ -61,32 +61,23 @@ def _nodes_inside(node: ir.Node) -> list[ir.Node]:
     return found
 
 
-def _take_out(nodes: Iterable[ir.Node]) -> None:
-    by_graph: dict[ir.Graph, list[ir.Node]] = {}
-    for node in nodes:
-        if (graph := node.graph) is not None:
-            by_graph.setdefault(graph, []).append(node)
-    for graph, members in by_graph.items():
-        graph.remove(members)
-
-
 def is_unused(node: ir.Node) -> bool:
     """Whether no output of the node is used or is an output of the graph."""
-    for output in node.outputs:  # noqa: SIM110 - asked of every node: a generator doubles the cost
-        if output._uses or output.is_graph_output():
+    for output in node._outputs:  # noqa: SIM110 - asked of every node: a generator doubles the cost
+        if output._uses or output._is_graph_output:
             return False
     return True
 
 
 def _is_pure(facts: Facts, node: ir.Node) -> bool:
-    if node.domain in DESCRIBED_DOMAINS:
+    if node._domain in DESCRIBED_DOMAINS:
         return True
     return node.op_identifier() in facts.model.functions
 
 
 def drop_initializer(facts: Facts, value: ir.Value) -> bool:
     """Remove an initializer that has no users and that no signature names."""
-    if not value.is_initializer() or is_used(value) or value.name in facts.kept:
+    if not value.is_initializer() or value._uses or value.name in facts.kept:
         return False
     if value.is_graph_input() or value.is_graph_output():
         return False
@@ -103,7 +94,7 @@ def remove_dead(facts: Facts) -> tuple[ir.Node, ...]:
     removed: list[ir.Node] = []
     everything = facts.graphs()
     for graph in everything:
-        unused = [n for n in reversed(graph) if is_unused(n) and _is_pure(facts, n)]
+        unused = [n for n in reversed(nodes_of(graph)) if is_unused(n) and _is_pure(facts, n)]
         removed += sweep(facts, unused)
     for graph in everything:
         for value in list(graph.initializers.values()):

@@ -120,16 +120,20 @@ class _Needs:
 
 
 def _needs(graph: ir.Graph, nodes: Sequence[ir.Node], roots: Sequence[Root]) -> _Needs:
-    used = [value for node in nodes for value in order.reads(node)] if nodes else []
-    used += [new for _, new in roots]
+    used = [new for _, new in roots]
+    for node in reversed(nodes):
+        used = order.reads(node) + used
     needs = _Needs()
     for value in used:
-        node = value.producer()
-        if node is not None and node.graph is graph:
-            needs.makers.append(node)
-        elif is_pending(value):
-            needs.constants.append(value)
-        elif value.graph is not graph:
+        maker = value._producer
+        if maker is None:
+            if is_pending(value):
+                needs.constants.append(value)
+            elif value._graph is not graph:
+                needs.others.append(value)
+        elif maker._graph is graph:
+            needs.makers.append(maker)
+        else:
             needs.others.append(value)
     return needs
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from rewrite.graph.uses import nodes_of
+
 _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
 
@@ -40,18 +42,19 @@ class Names:
         return name
 
 
-def _all_names(model: ir.Model) -> Iterator[str]:
+def _all_names(model: ir.Model) -> list[str]:
+    found: list[str | None] = []
     roots = [model.graph, *(function.graph for function in model.functions.values())]
     while roots:
         graph = roots.pop()
-        yield from graph.initializers
-        for value in graph.inputs:
-            yield value.name or ""
-        for node in graph:
-            yield node.name or ""
-            for output in node.outputs:
-                yield output.name or ""
-            roots.extend(subgraphs(node))
+        found += graph.initializers
+        found += [value.name for value in graph.inputs]
+        for node in nodes_of(graph):
+            found.append(node._name)
+            found += [output._name for output in node._outputs]
+            if node._attributes.data:
+                roots.extend(subgraphs(node))
+    return [name or "" for name in found]
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
@@ -66,7 +69,7 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
 
 def holds_graph(node: ir.Node) -> bool:
     """Whether a node has graphs inside."""
-    attributes = node.attributes.data
+    attributes = node._attributes.data
     if not attributes:
         return False
     for attribute in attributes.values():  # noqa: SIM110 - twice as fast as any()

@@ -46,7 +46,7 @@ def _tensor(array: np.ndarray, name: str) -> ir.TensorProtocol:
 
 def is_pending(value: ir.Value) -> bool:
     """A constant that is in no graph yet."""
-    return value.producer() is None and value.graph is None and value.const_value is not None
+    return value._producer is None and value._graph is None and value._const_value is not None
 
 
 def make_node(

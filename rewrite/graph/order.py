@@ -16,6 +16,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from rewrite.graph.names import holds_graph, subgraphs
+from rewrite.graph.uses import nodes_of
 
 Label = tuple[int, ...]
 LONGEST_LABEL = 64  # then the graph is numbered anew: 31 edits in a row at one place
@@ -35,7 +36,7 @@ class Order:
         return self._number(graph)[node] if label is None else label
 
     def _number(self, graph: ir.Graph) -> dict[ir.Node, Label]:
-        labels: dict[ir.Node, Label] = {node: (i,) for i, node in enumerate(graph)}
+        labels: dict[ir.Node, Label] = {node: (i,) for i, node in enumerate(nodes_of(graph))}
         self._labels[graph] = labels
         return labels
 
@@ -54,7 +55,7 @@ class Order:
     def drop(self, node: ir.Node) -> None:
         """Forget a node that was removed."""
         self._inserted.pop(node, None)
-        graph = node.graph
+        graph = node._graph
         labels = None if graph is None else self._labels.get(graph)
         if labels is not None:
             labels.pop(node, None)
@@ -77,7 +78,7 @@ ParentOf = Callable[[ir.Graph], ir.Node | None]
 def reads(node: ir.Node) -> list[ir.Value]:
     """The values a node needs: its inputs, and what its subgraphs use."""
     if not holds_graph(node):
-        return [value for value in node.inputs if value is not None]
+        return [value for value in node._inputs if value is not None]
     found: list[ir.Value] = []
     pending = [node]
     while pending:
@@ -104,7 +105,7 @@ def plan(
     whatever needs a replaced value and comes before is moved behind them.
     """
     last, label = _latest(order, graph, needed)
-    old = [producer for value, _ in roots if (producer := value.producer()) is not None]
+    old = [producer for value, _ in roots if (producer := value._producer) is not None]
     if label <= min([order.label(graph, node) for node in old], default=label):
         # Users of replaced values come behind those: none comes before what is needed.
         if not nodes:

@@ -24,6 +24,7 @@ from rewrite.errors import error
 from rewrite.graph import wire, write
 from rewrite.graph.model import LoadedModel
 from rewrite.graph.tensors import MappedTensor, SparseTensor
+from rewrite.graph.uses import nodes_of
 
 LARGE = 1 << 20  # tensors of this many bytes or more are copied in pieces
 LIMIT = 1_900_000_000  # a message must be smaller than 2**31 bytes; the rest is for the nodes
@@ -141,8 +142,8 @@ def _tensors(loaded: LoadedModel) -> Iterator[ir.TensorProtocol]:
         for value in graph.initializers.values():
             if value.const_value is not None:
                 yield value.const_value
-        for node in graph:
-            for attribute in node.attributes.data.values():
+        for node in nodes_of(graph):
+            for attribute in node._attributes.data.values():
                 if attribute.type in kinds and attribute.value is not None:
                     held = attribute.value
                     yield from (held,) if attribute.type == kinds[0] else held

@@ -1,14 +1,19 @@
-"""The uses of a value, looked at and changed where they are.
+"""The uses of a value and the nodes of a graph, looked at and changed where they are.
 
-In: a value. Out: how many uses it has, and the uses one by one. `Value.uses()` copies all of them,
-and a weight may have thousands; onnx-ir offers no other way, so its private table is read here, and
-in `dead.is_unused`, which is asked of every node. `rewire` and `release` are what
-`Node.replace_input_with` does, at a fraction of its price.
+In: a value, a node, a graph. Out: how many uses a value has, and the uses one by one; the nodes of
+a graph. `Value.uses()` copies all uses, and a weight may have thousands; onnx-ir offers no other
+way, so its private tables are read here, and in `dead.is_unused`, which is asked of every node.
+`rewire`, `release` and `take_out` are what `Node.replace_input_with` and `Graph.remove` do, and
+`nodes_of` is `list(graph)`, at a fraction of their price.
+
+Where something is asked of every node, at every step, the code of this package and of the engine
+reads onnx-ir's fields (`_op_type`, `_graph`, `_producer`) and not its properties: each of those is
+a call that costs more than the question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import onnx_ir as ir
@@ -54,3 +59,23 @@ def release(node: ir.Node) -> list[ir.Value]:
             del uses[node, index]  # keys are named tuples: equal to plain ones
             used.append(value)
     return used
+
+
+def nodes_of(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes of a graph as they are now, in order."""
+    root = graph._nodes._root
+    found: list[Any] = []
+    box = root.next
+    while box is not root:
+        found.append(box.value)
+        box = box.next
+    return found
+
+
+def take_out(nodes: Iterable[ir.Node]) -> None:
+    """Remove nodes from their graphs."""
+    for node in nodes:
+        graph = node._graph
+        if graph is not None:
+            graph._nodes.remove(node)
+            node._graph = None

@@ -15,6 +15,7 @@ from onnx_ir import serde
 
 from rewrite.graph.declared import Declared
 from rewrite.graph.tensors import SparseTensor, strings
+from rewrite.graph.uses import nodes_of
 
 # Fills an empty TensorProto with a tensor; the name is the writer's business.
 TensorWriter = Callable[[onnx.TensorProto, ir.TensorProtocol], None]
@@ -92,9 +93,9 @@ class _Writer:
     def _nodes(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
         infos = self._declared.infos
         add, declare = proto.node.add, proto.value_info.add
-        for node in graph:
+        for node in nodes_of(graph):
             self._node(add(), node)
-            for value in node.outputs:
+            for value in node._outputs:
                 if value in infos and not value.is_graph_output():
                     self._info(declare(), value)
                 if self._declared.annotations:

@@ -140,7 +140,7 @@ class Matcher:
         self, phase: str, node: ir.Node, facts: Facts, after: CompiledRule | None = None
     ) -> Match | None:
         """The first match of a rule of the phase with this anchor; of those behind `after`."""
-        near = self._tables[phase].get(node.op_type)
+        near = self._tables[phase].get(node._op_type)
         if near is None:
             return None
         found = near[reject.near_key(node)]
@@ -149,11 +149,11 @@ class Matcher:
         ready = found[reject.far_key(node)] if isinstance(found, _Candidates) else found
         if not ready:
             return None
-        graph = node.graph
+        graph = node._graph
         if graph is None:
             return None
         opset, target = facts.import_of(graph, ""), self.target
-        operator = (node.domain, node.op_type)
+        operator = (node._domain, node._op_type)
         for one in ready:
             rule = one.entry.rule
             if after is not None:

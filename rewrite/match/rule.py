@@ -139,10 +139,10 @@ def _above(node: ir.Node | None, way: tuple[int, ...]) -> ir.Value | None:
     """The value that a way of operand places leads to."""
     value: ir.Value | None = None
     for place in way:
-        if node is None or place >= len(node.inputs):
+        if node is None or place >= len(node._inputs):
             return None
-        value = node.inputs[place]
-        node = None if value is None else value.producer()
+        value = node._inputs[place]
+        node = None if value is None else value._producer
     return value
 
 
