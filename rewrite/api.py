@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewrite import resources
-from rewrite.engine import driver
+from rewrite.engine import driver, opsets
 from rewrite.engine.journal import Journal
 from rewrite.engine.ledger import CLASSES, Bound, Ledger
 from rewrite.engine.limits import Limits, Options, Progress
@@ -40,7 +40,7 @@ __all__ = ["Result", "apply"]
 PathLike = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A rewritten model and the account of how it came about."""
 
@@ -48,6 +48,11 @@ class Result:
     journal: Journal
     ledger: Ledger
     stats: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """One line: the model itself would be pages."""
+        told = "{kernels_before} -> {kernels_after} kernels".format_map(self.stats)
+        return f"<Result for {self.stats['target']}: {told}, {self.ledger.total}>"
 
     @cached_property
     def model(self) -> onnx.ModelProto:
@@ -65,16 +70,17 @@ class Result:
 def apply(
     model: io.Source,
     target: PathLike = "generic",
-    rules: Sequence[PathLike] = (),
+    rules: PathLike | Sequence[PathLike] = (),
     max_class: str | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Rewrite a model for a target; the model given is not changed.
 
-    `rules`: further packs (names or folders) after those of the target. `max_class`: use only
-    rules that claim this class or a better one: exact, lsb, equal, approx.
+    `rules`: a further pack (a name or a folder), or several, after those of the target.
+    `max_class`: use only rules that claim this class or a better one: exact, lsb, equal, approx.
     """
+    packs = (rules,) if isinstance(rules, (str, os.PathLike)) else tuple(rules)
     limit = CLASSES[-1] if max_class is None else max_class
     if limit not in CLASSES:
         hint = "the classes are " + ", ".join(CLASSES)
@@ -83,8 +89,10 @@ def apply(
     with _timed(seconds, "total"), collector.paused():
         with _timed(seconds, "load"):
             chosen = _target(os.fspath(target))
-            matcher = matcher_for(chosen, rules, limit)
+            matcher = matcher_for(chosen, packs, limit)
             loaded = io.load(model)
+            added = {os.fspath(pack): _folder(pack) for pack in packs}
+            loaded.notes.extend(opsets.notes(loaded, chosen, matcher, added))
         before = nodes(loaded.facts), kernels(loaded.facts)
         journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
         ledger = Ledger.of(journal)
@@ -101,7 +109,7 @@ def _stats(
     before: tuple[int, int],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
-    """The keys of `apply --json` (stable: tests and users rely on these names)."""
+    """Figures of the run, by the names that the JSON report of the command line has."""
     return {
         "target": target.name,
         "nodes_before": before[0],
@@ -175,6 +183,11 @@ def _pack(rule: PathLike) -> str | Path:
     """The name of a shipped pack stays a name, everything else is a folder."""
     text = os.fspath(rule)
     return text if text in resources.shipped("rules") else Path(text)
+
+
+def _folder(rule: PathLike) -> Path:
+    text = os.fspath(rule)
+    return resources.shipped("rules").get(text, Path(text))
 
 
 @contextmanager

@@ -37,6 +37,10 @@ def load(source: Source) -> LoadedModel:
             return _take(proto, None, TensorLoader(None, given=tensors), "model")
         if isinstance(source, onnx.ModelProto):
             return _take(source, None, TensorLoader(None), "model")
+        if not isinstance(source, (str, os.PathLike)):
+            what = type(source).__name__
+            hint = "a model is given as a path, an onnx.ModelProto or an onnx_ir.Model"
+            raise error("RW501", f"cannot read the model: it is of type {what}", hint=hint)
         path = Path(source)
         subject = str(path)
         file = _open(path, subject)

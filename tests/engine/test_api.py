@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -141,6 +143,61 @@ def test_rules_of_ones_own(tmp_path, parse_model, make_rule):
     (tmp_path / "a.rules").write_text(text.replace("Abs(x)", "Exp(x)"))
     again = rewrite.apply(parse_model(TEXT), target="generic", rules=[tmp_path])
     assert [n.op_type for n in again.model.graph.node][-1] == "Exp"
+
+
+def own_pack(folder: Path, text: str, opsets: str = "[7, 26]") -> Path:
+    folder.mkdir()
+    (folder / "pack.yaml").write_text(f"name: {folder.name}\ndoc: Mine.\nopset: {opsets}\n")
+    (folder / "a.rules").write_text(text)
+    return folder
+
+
+def test_one_pack_needs_no_list(tmp_path, parse_model, make_rule):
+    mine = make_rule("y = Relu(x)", "y = Abs(x)", name="mine", claim="approx(atol=9)")
+    path = own_pack(tmp_path / "own", mine)
+    for rules in (path, str(path)):
+        assert rewrite.apply(parse_model(TEXT), rules=rules).stats["fired"]["mine"] == 1
+    assert rewrite.apply(parse_model(TEXT), rules="algebra").stats["fired"]["identity"] == 1
+
+
+def test_a_result_is_shown_in_one_line(parse_model):
+    result = rewrite.apply(parse_model(TEXT), max_class="exact")
+    assert repr(result) == "<Result for generic: 4 -> 3 kernels, exact>"
+
+
+@pytest.mark.parametrize("model", [3, None, b"model.onnx"])
+def test_what_is_no_model_is_said_in_a_sentence(model):
+    with pytest.raises(RewriteError, match="of type") as raised:
+        rewrite.apply(model)
+    assert "ModelProto" in raised.value.diagnostics[0].hint
+
+
+# --- opsets -------------------------------------------------------------------------------------
+
+
+def notes(*arguments: Any, **keywords: Any) -> list[str]:
+    return rewrite.apply(*arguments, **keywords).loaded.notes
+
+
+def test_an_opset_that_the_target_does_not_take_is_noted(tmp_path, parse_model):
+    path = tmp_path / "tpu.yaml"
+    path.write_text("doc: Old.\npacks: []\nopset: [13, 21]\ngroups: false\noperators: all\n")
+    expected = ["the model has opset 11, and tpu takes 13 to 21"]
+    assert notes(parse_model(TEXT, 11), target=path) == expected
+    assert notes(parse_model(TEXT, 13), target=path) == []
+    assert notes(parse_model(TEXT, 21), target=path) == []
+
+
+def test_a_pack_without_a_rule_for_the_opset_is_noted(tmp_path, parse_model, make_rule):
+    new = make_rule("y = Relu(x)", "y = Abs(x)", name="a", claim="approx(atol=9)")
+    late = new.replace("rule a in fold", "rule b in fold opset 17..").replace("Relu", "Neg")
+    packs = [own_pack(tmp_path / "acme", new, "[13, 21]"), own_pack(tmp_path / "late", late)]
+    idle = "no rule of {} is for opset {}, which the model has"
+    names = [str(path) for path in packs]
+    assert notes(parse_model(TEXT, 11), rules=packs) == [idle.format(n, 11) for n in names]
+    assert notes(parse_model(TEXT, 13), rules=packs) == [idle.format(names[1], 13)]
+    assert notes(parse_model(TEXT, 18), rules=packs) == []
+    assert notes(parse_model(TEXT, 22), rules=packs) == [idle.format(names[0], 22)]
 
 
 def test_what_the_target_has_no_kernel_for_is_reported(tmp_path, parse_model):
