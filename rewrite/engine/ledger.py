@@ -43,6 +43,8 @@ class Bound:
 
     def within(self, limit: str) -> bool:
         """Whether a promise of this class may be used under `--max-class limit`."""
+        if self.kind == "lsb" and self.lsb == 0:  # the same codes, in the real-number meaning
+            return True
         return _RANK[self.kind] <= _RANK[limit]
 
     def __str__(self) -> str:

@@ -128,8 +128,8 @@ class _Rule:
     def _claim(self) -> None:
         claim = self.rule.claim
         message = None
-        if claim.kind == "lsb" and not 1 <= claim.lsb <= MOST_STEPS:
-            message = f"`lsb(n)` is for 1 to {MOST_STEPS} steps"
+        if claim.kind == "lsb" and not 0 <= claim.lsb <= MOST_STEPS:
+            message = f"`lsb(n)` is for 0 to {MOST_STEPS} steps"
         elif claim.kind == "equal" and not 0 <= claim.rtol < 1:
             message = "`equal(rtol=r)` is for 0 ≤ r < 1"
         elif claim.kind == "approx" and not 0 < claim.atol < float("inf"):
