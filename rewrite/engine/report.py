@@ -12,8 +12,8 @@ import onnx_ir as ir
 from rewrite.engine.ledger import Ledger
 from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
+from rewrite.match import calls
 from rewrite.match.structure import operator_words
-from rewrite.schema import UNKNOWN, Type
 from rewrite.target import support
 from rewrite.target.target import Operator, Target
 
@@ -39,8 +39,12 @@ def _running(facts: Facts) -> Iterator[ir.Node]:
 
 
 def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
-    """Nodes that the target has no kernel for, with the reason."""
-    found = []
+    """Nodes that the target does not run, with the reason.
+
+    A target of one partition runs nothing behind the first node that it does not take.
+    """
+    found: list[dict[str, str]] = []
+    last = target.partition == "single"
     functions = loaded.model.functions
     simple: dict[Operator, str | None] = {}  # operators that are taken always or never
     for node in _running(loaded.facts):
@@ -48,34 +52,17 @@ def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
             continue
         operator = (node.domain, node.op_type)
         if operator in target.limits:
-            reason = _reason(loaded, target, node)
+            reason = calls.refusal(target, node, loaded.facts)
         else:
             if operator not in simple:
                 simple[operator] = support.unsupported(target, support.Call(operator))
             reason = simple[operator]
+        if reason is None and last and found:
+            reason = f"comes after {found[0]['operator']}, which ends what {target.name} runs"
         if reason is not None:
             name = str(node.outputs[0].name if node.outputs else node.name)
             found.append({"node": name, "operator": operator_words(operator), "reason": reason})
     return found
-
-
-def _reason(loaded: LoadedModel, target: Target, node: ir.Node) -> str | None:
-    facts = loaded.facts
-    operands = facts.operands(node)
-    given = [facts.type(value) for value in operands if value is not None]
-    first = given[0] if given else UNKNOWN
-    call = support.Call(
-        (node.domain, node.op_type),
-        dtype=first.dtype,
-        rank=None if first.shape is None else len(first.shape),
-        static=all(_is_static(t) for t in given),
-        constant=tuple(v is None or facts.constant(v) is not None for v in operands),
-    )
-    return support.unsupported(target, call)
-
-
-def _is_static(type_: Type) -> bool:
-    return type_.shape is not None and all(isinstance(dim, int) for dim in type_.shape)
 
 
 def write_ledger(model: ir.Model, ledger: Ledger) -> None:

@@ -17,18 +17,24 @@ from rewrite import resources
 from rewrite.errors import Collector, RewriteError, Span, error
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.schema import DOMAINS
+from rewrite.target.check import check_facts
 from rewrite.target.kinds import Kind, ListOf, MapOf, Table
-from rewrite.target.read import Facts, Known, Reader, did_you_mean
+from rewrite.target.read import Facts, Known, Reader, did_you_mean, written
 from rewrite.target.read import Path as FactPath
+from rewrite.target.requantize import MODES
 from rewrite.target.schema import TARGET
 from rewrite.target.target import (
+    ActivationFusion,
     Arithmetic,
     Cost,
+    Fixed,
     Fused,
     GroupKind,
+    Intermediate,
     Isa,
     Layout,
     Limits,
+    Lut,
     Memory,
     Operator,
     Requantize,
@@ -49,6 +55,8 @@ def load_target(name_or_path: str | Path, vocabulary: Vocabulary | None) -> Targ
     problems.raise_if_any()
     facts.values = cast(dict[str, object], _without_none(facts.values))
     _check_required(facts, TARGET, facts.values, (), problems)
+    problems.raise_if_any()
+    check_facts(facts, problems)
     problems.raise_if_any()
     classes = vocabulary.classes if vocabulary is not None else {}
     return _build(file, facts, classes)
@@ -215,7 +223,7 @@ def _check_required(
             _check_required(facts, kind.item, item, (*path, i), problems)
     elif isinstance(kind, MapOf) and isinstance(value, dict):
         for name, item in value.items():
-            _check_required(facts, kind.value, item, (*path, _written(name)), problems)
+            _check_required(facts, kind.value, item, (*path, written(name)), problems)
     elif isinstance(kind, Table) and isinstance(value, dict):
         for name, key in kind.keys.items():
             if name in value:
@@ -231,15 +239,6 @@ def _nearest(spans: Mapping[FactPath, Span], path: FactPath) -> Span:
     while path not in spans:
         path = path[:-1]
     return spans[path]
-
-
-def _written(name: object) -> str:
-    """How a key of a map stands in the file: operators have been resolved to pairs."""
-    if not isinstance(name, tuple):
-        return str(name)
-    domain, operator = name
-    prefix = next(p for p, d in DOMAINS.items() if d == domain)
-    return f"{prefix}.{operator}" if prefix else operator
 
 
 # --- building ----------------------------------------------------------------------------------
@@ -259,12 +258,15 @@ def _build(file: Path, facts: Facts, classes: Mapping[str, frozenset[Operator]])
         groups=v["groups"],
         operators=None if operators == "all" else frozenset(operators),
         decomposed=frozenset(v.get("decomposed", ())),
-        limits={op: Limits(**_frozen(row)) for op, row in _items(v, "limits")},
+        limits={op: _limits(row) for op, row in _items(v, "limits")},
         promotes=v.get("promotes", {}),
         fused=tuple(Fused(**_frozen(row)) for row in v.get("fused", ())),
         kinds={name: _group(row, classes) for name, row in _items(v, "fuses")},
-        dtypes=tuple(Arithmetic(**_frozen(row)) for row in v.get("dtypes", ())),
-        requantize=Requantize(**v["requantize"]) if "requantize" in v else None,
+        dtypes=tuple(_arithmetic(row) for row in v.get("dtypes", ())),
+        requantize=_requantize(v["requantize"]) if "requantize" in v else None,
+        activation_fusion=_activation(v.get("activation_fusion")),
+        lut=tuple(Lut(**row) for row in v.get("lut", ())),
+        partition=v.get("partition", "any"),
         isa=Isa(**_frozen(v["isa"])) if "isa" in v else None,
         vector_bytes=v.get("vector_bytes"),
         align_bytes=v.get("align_bytes"),
@@ -281,6 +283,29 @@ def _items(values: Mapping[str, Any], key: str) -> list[tuple[Any, Any]]:
 
 def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(x) if isinstance(x, list) else x for k, x in row.items()}
+
+
+def _limits(row: Mapping[str, Any]) -> Limits:
+    plain = _frozen(row)
+    if plain.get("same_qparams") == "all":
+        plain["same_qparams"] = None
+    fixed = tuple(Fixed(**parameters) for parameters in row.get("fixed_qparams", ()))
+    return Limits(**plain | {"fixed_qparams": fixed})
+
+
+def _arithmetic(row: Mapping[str, Any]) -> Arithmetic:
+    plain = _frozen(row)
+    if "intermediate" in plain:
+        plain["intermediate"] = Intermediate(**plain["intermediate"])
+    return Arithmetic(**plain)
+
+
+def _requantize(row: Mapping[str, Any]) -> Requantize:
+    return Requantize(**{**MODES[row["mode"]].implied(), **row})
+
+
+def _activation(row: Mapping[str, Any] | None) -> ActivationFusion | None:
+    return None if row is None else ActivationFusion(**_frozen(row))
 
 
 def _group(row: Mapping[str, Any], classes: Mapping[str, frozenset[Operator]]) -> GroupKind:

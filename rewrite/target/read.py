@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from rewrite.errors import Collector, Span
-from rewrite.schema import DTYPES
+from rewrite.schema import DOMAINS, DTYPES
 from rewrite.target.kinds import Flag, Kind, ListOf, MapOf, Number, Pair, Table, Text, Word
 
 Path = tuple[str | int, ...]
@@ -264,3 +264,12 @@ def _bound(kind: Number, number: float) -> str | None:
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f"did you mean `{near[0]}`?" if near else None
+
+
+def written(name: object) -> str:
+    """How a key of a map stands in the file: operators have been resolved to pairs."""
+    if not isinstance(name, tuple):
+        return str(name)
+    domain, operator = name
+    prefix = next(p for p, d in DOMAINS.items() if d == domain)
+    return f"{prefix}.{operator}" if prefix else operator

@@ -10,6 +10,7 @@ import json
 
 from rewrite.schema import DTYPES
 from rewrite.target.kinds import Flag, Key, Kind, ListOf, MapOf, Number, Pair, Table, Text, Word
+from rewrite.target.requantize import MODES, ROUNDINGS
 
 _DTYPE = Word("dtype")
 _OPERATORS = ListOf(Word("operator"))
@@ -17,13 +18,41 @@ _MEMBERS = ListOf(Word("operator or class"))
 _COUNT = Number(integer=True, least=1)
 _POWER = Number(integer=True, least=1, most=1 << 20, power=True)
 _POSITIVE = Number(least=0)
+_NATURAL = Number(integer=True, least=0)
+_GRANULARITY = ListOf(Text(("tensor", "channel", "block")))
+_ZERO_POINT = Text(("zero", "any"))
+
+FIXED = Table(
+    {
+        "dtype": Key(_DTYPE, "element type of the codes", required=True),
+        "scale": Key(_POSITIVE, "the scale that they must have", required=True),
+        "zp": Key(Number(integer=True), "the zero point that they must have", required=True),
+    }
+)
 
 LIMITS = Table(
     {
         "dtypes": Key(ListOf(_DTYPE), "element types it takes as first operand"),
-        "rank": Key(Pair(Number(integer=True, least=0)), "ranks it takes as first operand"),
-        "constant": Key(ListOf(Number(integer=True, least=0)), "operands that must be constant"),
+        "rank": Key(Pair(_NATURAL), "ranks it takes as first operand"),
+        "constant": Key(ListOf(_NATURAL), "operands that must be constant"),
         "static": Key(Flag(), "whether every size must be known"),
+        "sizes": Key(Pair(_NATURAL), "sizes of every dimension of operands"),
+        "batch": Key(
+            Pair(_NATURAL), "sizes of the first of four dimensions or more of the first operand"
+        ),
+        "kernel": Key(Pair(_COUNT), "sizes of the window in each direction"),
+        "kernel_height": Key(Pair(_COUNT), "size of the dilated window in its first direction"),
+        "kernel_area": Key(Pair(_COUNT), "product of the sizes of the dilated window"),
+        "strides": Key(Pair(_COUNT), "strides in each direction"),
+        "weight_sum": Key(_COUNT, "most that magnitudes of the weights of one output sum up to"),
+        "weight_zero_point": Key(_ZERO_POINT, "zero points allowed for its weights"),
+        "granularity": Key(_GRANULARITY, "what one scale of its weights may cover"),
+        "same_qparams": Key(
+            ListOf(_NATURAL, or_all=True),
+            "operands that must have the scale and zero point of the output",
+        ),
+        "fixed_qparams": Key(ListOf(FIXED), "scale and zero point that its output must have"),
+        "forbidden": Key(_OPERATORS, "operators that cannot be in one group with it"),
         "note": Key(Text(), "a limit that is not checked, in words"),
     }
 )
@@ -45,35 +74,63 @@ GROUP = Table(
     }
 )
 
+INTERMEDIATE = Table(
+    {
+        "bits": Key(_COUNT, "bits of a sum on the way to the accumulator", required=True),
+        "terms": Key(_COUNT, "products that such a sum has", required=True),
+        "saturates": Key(Flag(), "whether it saturates (else it wraps)", required=True),
+        "avoidable": Key(Flag(), "whether there is another, exact instruction (true)"),
+        "instruction": Key(Text(), "the instruction that makes it"),
+    }
+)
+
 ARITHMETIC = Table(
     {
         "activation": Key(_DTYPE, "element type of the data", required=True),
         "weight": Key(_DTYPE, "element type of the weights", required=True),
         "bias": Key(_DTYPE, "element type of the bias"),
+        "bias_bits": Key(_COUNT, "bits of the bias, where fewer than its type has"),
         "accumulator": Key(_DTYPE, "element type of the sum", required=True),
-        "weight_zero_point": Key(Text(("zero", "any")), "zero points allowed for weights"),
+        "accumulator_bits": Key(_COUNT, "bits of the sum, where fewer than its type has"),
+        "intermediate": Key(INTERMEDIATE, "narrower sums on the way to the accumulator"),
+        "activation_zero_point": Key(_ZERO_POINT, "zero points allowed for the data"),
+        "weight_zero_point": Key(_ZERO_POINT, "zero points allowed for weights"),
         "weight_range": Key(Pair(Number(integer=True)), "codes that weights may use"),
-        "granularity": Key(
-            ListOf(Text(("tensor", "channel", "block"))), "what one scale of the weights may cover"
-        ),
+        "granularity": Key(_GRANULARITY, "what one scale of the weights may cover"),
     }
 )
 
 REQUANTIZE = Table(
     {
-        "mode": Key(Text(("float", "fixed")), "how the scale is applied", required=True),
-        "multiplier_bits": Key(_COUNT, "bits of a fixed multiplier"),
+        "mode": Key(Text(tuple(MODES)), "how the scale is applied", required=True),
+        "multiplier_bits": Key(_COUNT, "bits of a fixed multiplier (as the mode has)"),
         "shift": Key(Pair(Number(integer=True)), "right shifts after a fixed multiplier"),
         "scale": Key(Pair(_POSITIVE), "ratios input × weight / output it takes"),
-        "rounding": Key(
-            Text(("half_even", "half_up", "half_away")), "what happens to a tie", required=True
-        ),
+        "rounding": Key(Text(ROUNDINGS), "what happens to a tie (as the mode has)"),
         "zero_point": Key(
             Text(("after_rounding", "before_rounding")),
-            "whether the zero point is added after or before rounding",
-            required=True,
+            "whether the zero point is added after or before rounding (after)",
         ),
         "saturate": Key(Flag(), "whether the result saturates (else it wraps)"),
+    }
+)
+
+LUT = Table(
+    {
+        "entries": Key(_COUNT, "entries of a table", required=True),
+        "bits": Key(_COUNT, "bits of the codes that it is looked up with", required=True),
+        "interpolated": Key(Flag(), "whether entries between are interpolated"),
+    }
+)
+
+ACTIVATION = Table(
+    {
+        "kinds": Key(_OPERATORS, "operators that become part of what they follow", required=True),
+        "arbitrary_clamp": Key(Flag(), "whether Clip may have any bounds"),
+        "clamps": Key(ListOf(Pair(Number())), "bounds that Clip may have, where not any"),
+        "same_scale_required": Key(
+            Flag(), "whether the codes before and after must have one scale and zero point"
+        ),
     }
 )
 
@@ -136,6 +193,12 @@ TARGET = Table(
         "fuses": Key(MapOf(Text(), GROUP), "kinds of group it takes; needs `groups`"),
         "dtypes": Key(ListOf(ARITHMETIC), "arithmetic of its contractions"),
         "requantize": Key(REQUANTIZE, "how an accumulator becomes a code"),
+        "activation_fusion": Key(ACTIVATION, "functions that end a contraction for free"),
+        "lut": Key(ListOf(LUT), "tables that it computes functions of codes with"),
+        "partition": Key(
+            Text(("any", "single")),
+            "`single`: what comes after the first operator that is not taken is not taken either",
+        ),
         "isa": Key(ISA, "what code is compiled for"),
         "vector_bytes": Key(_POWER, "width of a vector register"),
         "align_bytes": Key(_POWER, "alignment that vector accesses need"),

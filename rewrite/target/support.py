@@ -5,6 +5,8 @@ In: a `Target`, one operator call in plain data. Out: a reason, None where it is
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rewrite.target.target import Limits, Operator, Target
@@ -19,6 +21,10 @@ class Call:
     rank: int | None = None  # of the first operand
     static: bool = True  # whether every size of operands and outputs is known
     constant: tuple[bool, ...] = ()  # per operand given
+    shapes: tuple[tuple[int | str, ...] | None, ...] = ()  # per operand given
+    kernel: tuple[int, ...] | None = None  # the window, not dilated
+    dilations: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
 
 
 def unsupported(target: Target, call: Call) -> str | None:
@@ -47,4 +53,41 @@ def _outside(limits: Limits, call: Call) -> str | None:
             return f"needs operand {index} to be constant"
     if limits.static and not call.static:
         return "needs sizes that are known"
+    return _sizes(limits, call) or _window(limits, call)
+
+
+def _sizes(limits: Limits, call: Call) -> str | None:
+    first = call.shapes[0] if call.shapes else None
+    if limits.batch is not None and first is not None and len(first) >= 4:
+        reason = _within("a batch", limits.batch, first[:1])
+        if reason is not None:
+            return reason
+    if limits.sizes is None:
+        return None
+    return _within("sizes", limits.sizes, [size for shape in call.shapes for size in shape or ()])
+
+
+def _window(limits: Limits, call: Call) -> str | None:
+    if call.kernel is not None:
+        dilations = call.dilations or (1,) * len(call.kernel)
+        reach = [(k - 1) * d + 1 for k, d in zip(call.kernel, dilations, strict=False)]
+        reason = (
+            _within("a window", limits.kernel, call.kernel)
+            or _within("a window height", limits.kernel_height, reach[:1])
+            or _within("a window area", limits.kernel_area, [math.prod(reach)])
+        )
+        if reason is not None:
+            return reason
+    return _within("strides", limits.strides, call.strides)
+
+
+def _within(what: str, bounds: tuple[int, int] | None, numbers: Iterable[int | str]) -> str | None:
+    """Sizes that are names are not known, and not held against it."""
+    if bounds is None:
+        return None
+    least, most = bounds
+    for number in numbers:
+        if isinstance(number, int) and not least <= number <= most:
+            span = f"{least}" if least == most else f"{least} to {most}"
+            return f"takes {what} of {span}, not {number}"
     return None

@@ -13,13 +13,37 @@ Operator = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Fixed:
+    """Parameters that the codes of an output must have."""
+
+    dtype: str
+    scale: float
+    zp: int
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """What one operator is limited to; None and () mean not limited."""
+    """What one operator is limited to; None and () mean not limited.
+
+    `same_qparams` None: every operand must have the parameters of the output.
+    """
 
     dtypes: tuple[str, ...] = ()
     rank: tuple[int, int] | None = None
     constant: tuple[int, ...] = ()
     static: bool = False
+    sizes: tuple[int, int] | None = None
+    batch: tuple[int, int] | None = None
+    kernel: tuple[int, int] | None = None
+    kernel_height: tuple[int, int] | None = None
+    kernel_area: tuple[int, int] | None = None
+    strides: tuple[int, int] | None = None
+    weight_sum: int | None = None
+    weight_zero_point: str = "any"
+    granularity: tuple[str, ...] = ()
+    same_qparams: tuple[int, ...] | None = ()
+    fixed_qparams: tuple[Fixed, ...] = ()
+    forbidden: tuple[Operator, ...] = ()
     note: str | None = None
 
 
@@ -61,6 +85,17 @@ class GroupKind:
 
 
 @dataclass(frozen=True, slots=True)
+class Intermediate:
+    """Sums of few products that are narrower than the accumulator they go into."""
+
+    bits: int
+    terms: int
+    saturates: bool
+    avoidable: bool = True
+    instruction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Arithmetic:
     """Element types that a contraction of the target works with."""
 
@@ -68,6 +103,10 @@ class Arithmetic:
     weight: str
     accumulator: str
     bias: str | None = None
+    bias_bits: int | None = None
+    accumulator_bits: int | None = None
+    intermediate: Intermediate | None = None
+    activation_zero_point: str = "any"
     weight_zero_point: str = "any"
     weight_range: tuple[int, int] | None = None
     granularity: tuple[str, ...] = ("tensor",)
@@ -75,15 +114,34 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Requantize:
-    """How the target turns an accumulator into a code."""
+    """How the target turns an accumulator into a code; `mode` is one of requantize.MODES."""
 
     mode: str
     rounding: str
-    zero_point: str
+    zero_point: str = "after_rounding"
     multiplier_bits: int | None = None
     shift: tuple[int, int] | None = None
     scale: tuple[float, float] | None = None
     saturate: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lut:
+    """A table that the target computes functions of codes with."""
+
+    entries: int
+    bits: int
+    interpolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationFusion:
+    """Functions that become part of the operator they follow."""
+
+    kinds: tuple[Operator, ...]
+    arbitrary_clamp: bool = False
+    clamps: tuple[tuple[float, float], ...] = ()
+    same_scale_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +201,9 @@ class Target:
     kinds: Mapping[str, GroupKind] = field(default_factory=dict)
     dtypes: tuple[Arithmetic, ...] = ()
     requantize: Requantize | None = None
+    activation_fusion: ActivationFusion | None = None
+    lut: tuple[Lut, ...] = ()
+    partition: str = "any"
     isa: Isa | None = None
     vector_bytes: int | None = None
     align_bytes: int | None = None
@@ -174,7 +235,16 @@ class Target:
 
     def fuses(self, operators: Sequence[Operator]) -> bool:
         """Whether these operators, in graph order, would be one kernel of the target."""
-        return self.groups and any(kind.takes(operators) for kind in self.kinds.values())
+        if not self.groups or self._forbids(operators):
+            return False
+        return any(kind.takes(operators) for kind in self.kinds.values())
+
+    def _forbids(self, operators: Sequence[Operator]) -> bool:
+        for operator in operators:
+            limits = self.limits.get(operator)
+            if limits is not None and any(o in operators for o in limits.forbidden):
+                return True
+        return False
 
     def dtypes_of(self, activation: str, weight: str) -> Arithmetic | None:
         """The arithmetic for these element types, None where the target has none."""
@@ -182,3 +252,34 @@ class Target:
             if (row.activation, row.weight) == (activation, weight):
                 return row
         return None
+
+    def takes_scales(self, operator: Operator, granularity: str) -> bool:
+        """Whether the weights of an operator may have scales per `tensor`, `channel`, `block`."""
+        limits = self.limits.get(operator)
+        if limits is not None and limits.granularity:
+            return granularity in limits.granularity
+        return any(granularity in row.granularity for row in self.dtypes)
+
+    def same_qparams(self, operator: Operator, position: int | None = None) -> bool:
+        """Whether the operand (any, if none is given) needs the parameters of the output."""
+        limits = self.limits.get(operator)
+        if limits is None or limits.same_qparams == ():
+            return False
+        return limits.same_qparams is None or position is None or position in limits.same_qparams
+
+    def fixed_qparams(self, operator: Operator, dtype: str) -> Fixed | None:
+        """The parameters that the output of an operator must have as codes of this type."""
+        limits = self.limits.get(operator)
+        rows = limits.fixed_qparams if limits is not None else ()
+        return next((row for row in rows if row.dtype == dtype), None)
+
+    def table(self, bits: int) -> Lut | None:
+        """The table for codes of so many bits."""
+        return next((row for row in self.lut if row.bits == bits), None)
+
+    def fuses_activation(self, operator: Operator, bounds: tuple[float, float] | None) -> bool:
+        """Whether the function becomes part of what it follows; `bounds` are those of a Clip."""
+        fusion = self.activation_fusion
+        if fusion is None or operator not in fusion.kinds:
+            return False
+        return bounds is None or fusion.arbitrary_clamp or bounds in fusion.clamps
