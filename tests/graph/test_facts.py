@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.graph import io
 from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.graph.fixed import is_fixed
 from rewrite.ops import legacy, schemas
 from rewrite.schema import Type
 
@@ -384,3 +385,31 @@ def test_names_are_free_in_every_graph():
         assert facts.names.fresh(taken) == f"{taken}_1"
     assert [facts.names.fresh("new") for _ in range(3)] == ["new", "new_1", "new_2"]
     assert facts.names.fresh("new_1") == "new_1_1"
+
+
+# --- what is known before the model runs ---------------------------------------------------------
+
+
+def test_weights_in_another_form_are_fixed():
+    """Codes that become numbers, however many steps that takes; never what depends on an input."""
+    facts, _ = loaded(
+        parsed("""
+            <ir_version: 8, opset_import: ["": 17]>
+            g (float[2,2] x, float s) => (float[2,2] y)
+            <int8[2,2] q = {1, 2, 3, 4}, float k = {0.5}, int8 z = {0}, int64[2] n = {2, 2}> {
+              a = DequantizeLinear(q, k, z)
+              b = Transpose(a)
+              c = Reshape(b, n)
+              d = DequantizeLinear(q, s, z)
+              e = RandomNormalLike(a)
+              f = Transpose(x)
+              g1 = DequantizeLinear(q, k)
+              h = Add(c, d)
+              i = Add(h, e)
+              j = Add(i, f)
+              y = Add(j, g1)
+            }
+        """)
+    )
+    found = {name for name, v in by_name(facts).items() if is_fixed(facts, v)}
+    assert found == {"q", "k", "z", "n", "a", "b", "c", "g1"}
