@@ -6,7 +6,7 @@ operator's schema at the model's opset names.
 
 from __future__ import annotations
 
-import math
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -139,10 +139,8 @@ def _float(value: object) -> float:
         value = value[0]
     if not isinstance(value, (int, float)):
         raise TypeError("not a number")
-    with np.errstate(over="ignore", under="ignore"):
-        stored = float(np.float32(value))  # so that rules meet what a reader would
-    if math.isfinite(value) and not math.isfinite(stored):
-        raise OverflowError("larger than any float32")
+    # As float32, so that rules meet what a reader would; OverflowError where it is too large.
+    stored: float = struct.unpack("f", struct.pack("f", value))[0]
     if value and abs(stored) < _SMALLEST_NORMAL and stored != value:
         raise OverflowError("smaller than any normal float32")
     return stored

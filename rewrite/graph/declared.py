@@ -28,7 +28,10 @@ class Declared:
 
     def move(self, old: ir.Value, new: ir.Value) -> Saved:
         """`new` takes the place of `old`: what was declared about `old` is about `new` now."""
-        tables: list[dict[ir.Value, Any]] = [self.infos, self.annotations, self.listings]
+        infos = self.infos
+        if not (old in infos or new in infos or self.annotations or self.listings):
+            return []
+        tables: list[dict[ir.Value, Any]] = [infos, self.annotations, self.listings]
         if not any(old in table or new in table for table in tables):
             return []
         saved = [(value, [table.get(value) for table in tables]) for value in (old, new)]
@@ -49,9 +52,10 @@ class Declared:
 
     def forget(self, value: ir.Value) -> None:
         """The value is gone."""
-        for table in (self.infos, self.annotations, self.listings):
-            if table:  # mostly there are no annotations and no second listings
-                table.pop(value, None)
+        self.infos.pop(value, None)
+        if self.annotations or self.listings:  # mostly there are none
+            self.annotations.pop(value, None)
+            self.listings.pop(value, None)
 
 
 Saved = list[tuple[ir.Value, list[Any]]]

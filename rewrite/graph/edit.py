@@ -97,7 +97,7 @@ def replace(
     if place is None:
         discard(nodes[len(new_nodes) :])
         return Refused("the new nodes would need their own results: a cycle")
-    old_nodes = dict.fromkeys([node for old, _ in roots if (node := old.producer()) is not None])
+    old_nodes = dict.fromkeys([node for old, _ in roots if (node := old._producer) is not None])
     old_nodes.update(dict.fromkeys(matched))
     done = Replacement(facts, graph, tuple(nodes), tuple(old_nodes))
     if nodes or needs.constants:
@@ -146,8 +146,8 @@ def _why_not(
     needs: _Needs,
 ) -> str | None:
     for old, new in roots:
-        producer = old.producer()
-        if producer is None or producer.graph is not graph:
+        producer = old._producer
+        if producer is None or producer._graph is not graph:
             return f"'{old.name}' is not computed in this graph"
         needs_identity = old.is_graph_output() and not _can_be_output(graph, old, new, new_nodes)
         if needs_identity and producer.op_type == "Identity" and producer.domain == "":
@@ -257,10 +257,11 @@ def _import_domains(
     if not nodes:
         return
     # onnxruntime inlines functions into the main graph, which must know the domains of their nodes.
-    for root in dict.fromkeys((facts.root(graph), facts.model.graph)):
+    main = facts.model.graph
+    for root in (main,) if graph is main else dict.fromkeys((facts.root(graph), main)):
         imports = root.opset_imports
         for node in nodes:
-            if node.domain not in imports:
+            if node._domain not in imports:
                 imports[node.domain] = node.version or 1
                 done._imports.append((root, node.domain))
 
@@ -311,7 +312,7 @@ def _hand_over(
 
 
 def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -> None:
-    name, other = old.name or "", new.name or ""
+    name, other = old._name or "", new._name or ""
     if is_used(old):  # it stays, and what was inferred is known by name
         facts.set_type(old, facts.type(old))
     done._names += [(old, name), (new, other)]
@@ -321,7 +322,7 @@ def _swap_names(facts: Facts, old: ir.Value, new: ir.Value, done: Replacement) -
 
 def rename(value: ir.Value, name: str) -> None:
     """Rename a value, but not its tensor, which may be shared with the caller's model."""
-    tensor = value.const_value
+    tensor = value._const_value
     if tensor is None:  # setting a tensor, even to None, costs more than all else here
         value.name = name
         return
@@ -335,5 +336,5 @@ def _inherit(node: ir.Node, old: ir.Node | None) -> None:
     if old is None:
         return
     node.doc_string = node.doc_string or old.doc_string
-    for key, text in old.metadata_props.items():
+    for key, text in (old._metadata_props or {}).items():
         node.metadata_props.setdefault(key, text)

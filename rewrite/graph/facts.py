@@ -20,7 +20,6 @@ from rewrite.graph.infer import NOTHING, Inferred
 from rewrite.graph.names import Names, subgraphs
 from rewrite.graph.order import Order
 from rewrite.graph.tensors import elements
-from rewrite.graph.uses import uses_of
 from rewrite.ops import legacy, schemas
 from rewrite.schema import Type
 
@@ -94,8 +93,8 @@ class Facts:
         return found
 
     def _find_type(self, value: ir.Value) -> Type:
-        tensor, node = value.const_value, value.producer()
-        if tensor is None and node is not None and node.op_type == "Constant":
+        tensor, node = value._const_value, value._producer
+        if tensor is None and node is not None and node._op_type == "Constant":
             tensor = self.constant(value)
         if tensor is not None and not (value.is_graph_input() and self.is_overridable(value)):
             return types.of_tensor(tensor)
@@ -153,9 +152,9 @@ class Facts:
         return found  # type: ignore[no-any-return]
 
     def _find_constant(self, value: ir.Value) -> ir.TensorProtocol | None:
-        node = value.producer()
+        node = value._producer
         if node is not None:
-            if node.op_type != "Constant" or node.domain != "":
+            if node._op_type != "Constant" or node._domain != "":
                 return None
             return constant_of_node(node)
         if value.is_initializer():
@@ -199,10 +198,11 @@ class Facts:
 
     def opset(self, node: ir.Node) -> int:
         """The version of the node's domain that its graph imports; 0 where it imports none."""
-        if node.version is not None:
-            return node.version
-        graph = node.graph
-        return self.import_of(self.model.graph if graph is None else graph, node.domain)
+        version: int | None = node._version
+        if version is not None:
+            return version
+        graph = node._graph
+        return self.import_of(self.model.graph if graph is None else graph, node._domain)
 
     def import_of(self, graph: ir.Graph, domain: str) -> int:
         """The version of `domain` that `graph` (or the graph or function around it) imports."""
@@ -217,8 +217,8 @@ class Facts:
         An operand that the version at hand carries as an attribute appears as a constant value;
         where the attribute is a parameter of a function, as a value about which nothing is known.
         """
-        inputs: tuple[ir.Value | None, ...] = tuple(node.inputs)
-        if node.op_type in legacy.TABLE and node.domain == "":
+        inputs: tuple[ir.Value | None, ...] = node._inputs
+        if node._op_type in legacy.TABLE and node._domain == "":
             inputs = self._with_legacy(node, inputs)
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
@@ -272,12 +272,12 @@ class Facts:
 
         Raises `ReferenceAttribute` in function bodies where the value is the function's parameter.
         """
-        attribute = node.attributes.data.get(name)
+        attribute = node._attributes.data.get(name)
         if attribute is not None:
             if attribute.is_ref():
                 raise ReferenceAttribute(name)
             return attribute.value
-        return self._default(node.domain, node.op_type, self.opset(node), name)
+        return self._default(node._domain, node._op_type, self.opset(node), name)
 
     def _default(self, domain: str, op_type: str, opset: int, name: str) -> object:
         key = (domain, op_type, opset, name)
@@ -290,9 +290,9 @@ class Facts:
 
     def uses_outside(self, value: ir.Value, nodes: Collection[ir.Node]) -> bool:
         """Whether anything but `nodes` needs the value: a node (also in a subgraph), an output."""
-        if value.is_graph_output():
+        if value._is_graph_output:
             return True
-        for user, _ in uses_of(value):  # noqa: SIM110 - a generator costs more than the uses
+        for user, _ in value._uses:  # noqa: SIM110 - a generator costs more than the uses
             if user not in nodes:
                 return True
         return False

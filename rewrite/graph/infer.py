@@ -25,9 +25,10 @@ class Inferred:
 
     def type(self, value: ir.Value) -> onnx.TypeProto | None:
         """The inferred type; None where inference says nothing about the value."""
-        graph = value.graph
+        producer = value._producer
+        graph = value.graph if producer is None else producer._graph
         table = None if graph is None else self._tables.get(graph)
-        info = None if table is None else table.get(value.name or "")
+        info = None if table is None else table.get(value._name or "")
         return None if info is None else info.type
 
 

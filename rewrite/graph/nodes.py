@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from rewrite.graph import types
+from rewrite.graph import making, types
 from rewrite.graph.facts import Facts, schema_default
 from rewrite.graph.uses import release
 from rewrite.ops import legacy, schemas
@@ -93,24 +93,22 @@ def _node(
     domain: str,
     op_type: str,
     inputs: Sequence[ir.Value | None],
-    attributes: Mapping[str, ir.Attr],
+    attributes: dict[str, ir.Attr],
     n_outputs: int,
     opset: int,
     rule: str | None,
 ) -> ir.Node:
-    node = ir.Node(
+    name = facts.names.fresh(op_type)
+    return making.node(
         domain,
         op_type,
         inputs,
-        tuple(attributes.values()),
-        num_outputs=n_outputs,
+        attributes,
+        [ir.Value(name=facts.names.fresh(f"{name}_out")) for _ in range(n_outputs)],
+        name,
         version=opset,
-        name=facts.names.fresh(op_type),
         metadata_props=None if rule is None else {PROVENANCE: rule},
     )
-    for output in node.outputs:
-        output.name = facts.names.fresh(f"{node.name}_out")
-    return node
 
 
 def _add_attribute(

@@ -14,6 +14,7 @@ from operator import itemgetter
 
 import onnx_ir as ir
 
+from rewrite.graph import making
 from rewrite.graph.edit import replace
 from rewrite.graph.facts import Facts
 from rewrite.graph.keys import attribute_key, tensor_key
@@ -100,32 +101,32 @@ def _why_not(
 
 
 def _why_not_node(facts: Facts, graph: ir.Graph, node: ir.Node) -> str | None:
-    if node.graph is not graph:
+    if node._graph is not graph:
         return "the nodes of a group lie in different graphs"
-    for attribute in node.attributes.data.values():
+    for attribute in node._attributes.data.values():
         if attribute.is_ref():
             return f"'{node.name}' uses a parameter of the function around it"
     if holds_graph(node):
         return f"'{node.name}' ({node.op_type}) holds a subgraph"
-    contrib = node.domain == "com.microsoft"
+    contrib = node._domain == "com.microsoft"
     if node.overload or (contrib and (node.op_type == "QLinearConcat" or None in node.inputs)):
         # Types inside functions go wrong there for such contributed operators, in 1.32.
         return f"'{node.name}' ({node.op_type}) runs in a graph, but in no function of onnxruntime"
     opset = facts.opset(node)
-    if node.domain == "" and schemas.lookup("", node.op_type, opset) is None:
+    if node._domain == "" and schemas.lookup("", node._op_type, opset) is None:
         return f"opset {opset} has no {node.op_type}, which a function may therefore not use"
     return None
 
 
 def _body(facts: Facts, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> _Body:
-    inside = {value for node in nodes for value in node.outputs}
+    inside = {value for node in nodes for value in node._outputs}
     index: dict[ir.Value, str] = {}
     inputs: list[ir.Value] = []
     constants: list[tuple[ir.Value, ir.TensorProtocol]] = []
     wiring: list[Hashable] = []
     held = _held_by_constant(facts, nodes[0])
     for number, node in enumerate(nodes):
-        for value in node.inputs:
+        for value in node._inputs:
             if value is None or value in inside or value in index:
                 continue
             tensor = facts.constant(value)
@@ -136,8 +137,8 @@ def _body(facts: Facts, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -
             else:
                 index[value] = f"in_{len(inputs)}"
                 inputs.append(value)
-        for position, value in enumerate(node.outputs):
-            index[value] = f"value_{number}_{position}" if value.name else ""
+        for position, value in enumerate(node._outputs):
+            index[value] = f"value_{number}_{position}" if value._name else ""
         wiring.append(_shape_of(facts, node, index))
     key = (
         tuple(wiring),
@@ -157,15 +158,16 @@ def _held_by_constant(facts: Facts, node: ir.Node) -> frozenset[str]:
 
 def _shape_of(facts: Facts, node: ir.Node, index: dict[ir.Value, str]) -> Hashable:
     """Everything about a node that its copy must have, with positional names."""
-    attributes = [attribute_key(attribute) for attribute in node.attributes.data.values()]
-    attributes.sort(key=itemgetter(0))
+    attributes = [attribute_key(attribute) for attribute in node._attributes.data.values()]
+    if len(attributes) > 1:
+        attributes.sort(key=itemgetter(0))
     return (
-        node.domain,
-        node.op_type,
-        node.overload,
+        node._domain,
+        node._op_type,
+        node._overload,
         facts.opset(node),
-        tuple(["" if value is None else index[value] for value in node.inputs]),
-        tuple([index[value] for value in node.outputs]),
+        tuple(["" if value is None else index[value] for value in node._inputs]),
+        tuple([index[value] for value in node._outputs]),
         tuple(attributes),
     )
 
@@ -174,19 +176,13 @@ def _call(facts: Facts, body: _Body, domain: str, name: str, rule: str | None) -
     props = {OUTLINED: ",".join([node.name or node.op_type for node in body.nodes])}
     if rule is not None:
         props[PROVENANCE] = rule
-    call = ir.Node(
-        domain,
-        name,
-        body.inputs,
-        num_outputs=len(body.outputs),
-        version=1,
-        name=facts.names.fresh(name),
-        metadata_props=props,
-    )
-    for value, old in zip(call.outputs, body.outputs, strict=True):
-        value.name = facts.names.fresh(f"{call.name}_out")
+    title = facts.names.fresh(name)
+    outputs = [ir.Value(name=facts.names.fresh(f"{title}_out")) for _ in body.outputs]
+    for value, old in zip(outputs, body.outputs, strict=True):
         facts.set_type(value, facts.type(old))
-    return call
+    return making.node(
+        domain, name, body.inputs, {}, outputs, title, version=1, metadata_props=props
+    )
 
 
 def _function(facts: Facts, graph: ir.Graph, body: _Body, domain: str, name: str) -> ir.Function:

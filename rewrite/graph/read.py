@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnx_ir import serde
 
 from rewrite.errors import Diagnostic, RewriteError, error
+from rewrite.graph import making
 from rewrite.graph.declared import Declared
 from rewrite.graph.load_tensors import TensorLoader
 
@@ -106,8 +107,9 @@ class _Reader:
         self.declared = Declared()
         self.in_order = True
         self.nested = False
-        self.domains: set[str] = set()
-        self.op_types: set[str] = set()
+        # One object for each name: they are compared very often.
+        self.domains: dict[str, str] = {}
+        self.op_types: dict[str, str] = {}
         self.notes: list[str] = []
 
     def model(self, proto: onnx.ModelProto) -> ir.Model:
@@ -338,29 +340,29 @@ class _Reader:
         where: str,
     ) -> list[ir.Node]:
         values, sources = scopes[-1], self._sources
-        make, made = ir.Node, []
+        domains, op_types = self.domains, self.op_types
+        made: list[ir.Node] = []
         for proto in protos:
             inputs: list[ir.Value | None] = []
             for name in proto.input:
                 value = values.get(name)
                 if value is None:
                     value = self._outer(name, scopes, proto, where) if name else None
-                elif value.producer() is None and value not in sources:
+                elif value._producer is None and value not in sources:
                     self.in_order = False
                 inputs.append(value)
             outputs = [values[n] if n else ir.Value(name="") for n in proto.output]
             if self._problems.found and any(v.producer() is not None for v in outputs):
                 continue  # a second definition: reported already
-            domain, op_type, attributes = proto.domain, proto.op_type, proto.attribute
-            self.domains.add(domain)
-            self.op_types.add(op_type)
-            node = make(
-                domain,
-                op_type,
+            attributes = [self._attribute(a, scopes, where) for a in proto.attribute]
+            domain, op_type = proto.domain, proto.op_type
+            node = making.node(
+                domains.setdefault(domain, domain),
+                op_types.setdefault(op_type, op_type),
                 inputs,
-                [self._attribute(a, scopes, where) for a in attributes] if attributes else (),
-                outputs=outputs,
-                name=_text(proto.name),
+                {attribute.name: attribute for attribute in attributes} if attributes else {},
+                outputs,
+                _text(proto.name),
                 overload=proto.overload,
                 doc_string=proto.doc_string or None,
                 metadata_props=_props(proto.metadata_props),

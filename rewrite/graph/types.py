@@ -97,7 +97,10 @@ def is_vague(type_: Type) -> bool:
     """Whether something is missing, or a size has a name only because it must have one."""
     if type_.dtype is None or type_.shape is None:
         return True
-    return any(isinstance(dim, str) and is_made_up(dim) for dim in type_.shape)
+    for dim in type_.shape:  # noqa: SIM110 - asked of every value: a generator doubles the cost
+        if isinstance(dim, str) and is_made_up(dim):
+            return True
+    return False
 
 
 def is_made_up(name: str) -> bool:
