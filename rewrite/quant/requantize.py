@@ -28,6 +28,7 @@ import numpy.typing as npt
 from rewrite.quant.codes import Array, Floats, Ints
 from rewrite.quant.faults import QuantError
 from rewrite.quant.rounding import (
+    Order,
     Rounding,
     quotient,
     round_fraction,
@@ -158,15 +159,34 @@ class OnnxQdq:
     ) -> Ints:
         assert isinstance(factor, Rational)
         n, d = _channels(factor.numerator, acc, axis), _channels(factor.denominator, acc, axis)
-        if _are_floats(n) and _are_floats(d):
-            hi, lo = two_product(acc.astype(np.float64), n.astype(np.float64))
-            parts = quotient(hi, lo, d.astype(np.float64))
-            return _finish(round_parts(parts, Rounding.HALF_EVEN), zero_point, low, high)
-        steps = round_ratio(np.asarray(acc.astype(object) * n), d)
-        return _finish(np.clip(steps, -(1 << 40), 1 << 40).astype(np.int64), zero_point, low, high)
+        return rational_codes(acc, n, d, zero_point, low, high)
 
     def domain(self, factor: Factor) -> tuple[int, int]:
         return INT32
+
+
+def rational_codes(
+    acc: Array,
+    numerator: Array,
+    denominator: Array,
+    zero_point: Array | int,
+    low: int,
+    high: int,
+    rounding: Rounding = Rounding.HALF_EVEN,
+    order: Order = Order.ROUND_THEN_ADD,
+) -> Ints:
+    """Codes of acc numerator / denominator; the arrays hold Python integers and broadcast."""
+    if _are_floats(numerator) and _are_floats(denominator):
+        hi, lo = two_product(acc.astype(np.float64), numerator.astype(np.float64))
+        parts = quotient(hi, lo, denominator.astype(np.float64))
+        codes = round_parts(parts, rounding, zero_point, order)
+        return np.asarray(np.clip(codes, low, high), np.int64)
+    shift = np.asarray(zero_point).astype(object)
+    n = np.asarray(acc).astype(object) * numerator
+    if order is Order.ADD_THEN_ROUND:
+        n, shift = n + shift * denominator, np.zeros((), object)
+    codes = round_ratio(np.asarray(n), denominator, rounding) + shift
+    return np.asarray(np.clip(codes, low, high)).astype(np.int64)
 
 
 def _same_rank(found: list[Fraction], *scales: Array) -> Fraction | list[Fraction]:
@@ -176,7 +196,7 @@ def _same_rank(found: list[Fraction], *scales: Array) -> Fraction | list[Fractio
 
 def _are_floats(integers: Array) -> bool:
     """Whether float64 holds the integers, with room for products by accumulators."""
-    return all(i < 1 << 900 and int(float(i)) == i for i in integers.reshape(-1))
+    return all(abs(i) < 1 << 900 and int(float(i)) == i for i in integers.reshape(-1))
 
 
 # --- float32 ----------------------------------------------------------------------------------
