@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rewrite.graph.fixed import is_fixed
 from rewrite.schema import UNKNOWN, Type
 from rewrite.target import support
 from rewrite.target.target import Target
@@ -39,7 +40,7 @@ def _call(node: ir.Node, facts: Facts, dtype: str | None) -> support.Call:
         dtype=dtype or first.dtype,
         rank=None if first.shape is None else len(first.shape),
         static=all(_is_static(t) for t in given),
-        constant=tuple(v is None or facts.constant(v) is not None for v in operands),
+        constant=tuple(v is None or is_fixed(facts, v) for v in operands),
         shapes=tuple(t.shape for t in given),
         kernel=_kernel(node, given),
         dilations=_integers(node, "dilations"),

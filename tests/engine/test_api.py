@@ -211,6 +211,25 @@ def test_what_the_target_has_no_kernel_for_is_reported(tmp_path, parse_model):
     assert all(u["reason"] for u in result.stats["unsupported"])
 
 
+def test_weights_that_are_stored_as_codes_are_constant(tmp_path, parse_model):
+    """The limit asks for weights that are known before the model runs: x's are not, q's are."""
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "doc: Little.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: all\n"
+        "limits: {Conv: {constant: [1]}}\n"
+    )
+    text = """g (float[1,1,3,3] x, float[1,1,1,1] w) => (float[1,1,3,3] y)
+      <int8[1,1,1,1] q = {3}, float s = {0.5}> {
+      k = DequantizeLinear(q, s)
+      a = Conv(x, k)
+      b = Identity(a)
+      y = Conv(b, w)
+    }"""
+    (found,) = rewrite.apply(parse_model(text), target=path).stats["unsupported"]
+    assert found["node"] == "y"
+    assert found["reason"] == "needs operand 1 to be constant"
+
+
 def test_an_unknown_target(parse_model):
     with pytest.raises(RewriteError, match="RW4"):
         rewrite.apply(parse_model(TEXT), target="nosuch")
