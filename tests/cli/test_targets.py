@@ -13,7 +13,7 @@ operators: [Conv, Relu]
 isa: {triple: riscv64-unknown-elf, features: [+v]}
 limits: {Conv: {rank: [4, 4]}}
 dtypes: [{activation: s8, weight: s8, bias: s32, accumulator: s32}]
-requantize: {mode: fixed, rounding: half_up, zero_point: after_rounding}
+requantize: {mode: tflite_single}
 vector_bytes: 32
 memories: {near: {bytes: 1_048_576}}
 layouts: [{name: c32, order: NHWC, tile: {C: 32}}]
@@ -37,7 +37,7 @@ def test_a_target_is_told_in_lines(tmp_path, capsys):
         "  limits     of 1 operator",
         "  groups     not taken; the result is plain ONNX",
         "  arithmetic s8 x s8 + s32 in s32",
-        "  requantize fixed, half_up, zero point after rounding",
+        "  requantize tflite_single, half_up, zero point after rounding",
         "  isa        riscv64-unknown-elf +v",
         "  vectors    32 bytes",
         "  memory     near, 1,048,576 bytes",
