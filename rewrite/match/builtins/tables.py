@@ -35,7 +35,7 @@ from rewrite.schema import DTYPE_CLASSES, DTYPE_OF
 
 MOST_NODES = 128  # that one search looks at
 _PASSES = 16  # over all codes, that one node takes
-CODES = ("u8", "s8", "u16", "s16")
+CODES = ("u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16")
 
 _CONSTANT: Literal["constant"] = "constant"
 # What a value is a function of: one tensor of codes, nothing, or more than that (None).
@@ -226,7 +226,7 @@ def _wide(array: Array) -> Array:
 
 @builtin
 def codes_behind(env: Env, y: Value) -> object:
-    """The 8- or 16-bit integers that the value is a function of, element by element.
+    """The integers of at most 16 bits that the value is a function of, element by element.
 
     None where it depends on more than one such tensor, or on more than its single elements.
     """
