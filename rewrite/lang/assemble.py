@@ -14,6 +14,7 @@ from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.expand import Expander
 from rewrite.lang.manifest import Manifest
+from rewrite.lang.quantized import expand_fields
 from rewrite.lang.sources import PackSource
 from rewrite.lang.walk import resolve_method_arguments
 from rewrite.lang.words import suggestion
@@ -134,7 +135,7 @@ class Assembly:
         if name not in visible or rule is None:
             return
         refined = replace(rule, steps=rule.steps + refinement.where)
-        self.rules[name] = resolve_method_arguments(refined)
+        self.rules[name] = expand_fields(resolve_method_arguments(refined))
 
     # --- names of rules
 

@@ -31,12 +31,21 @@ class DimPattern(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Granularity(Node):
+    """`per_tensor`, `per_axis`, `per_axis(0)`, `blocked`: how many scales quantized codes have."""
+
+    kind: OneOf["per_tensor", "per_axis", "blocked"]
+    axis: int | None = None  # None: any
+
+
+@dataclass(frozen=True, slots=True)
 class TypePattern(Node):
     """`const u8|s8[O, ...]`: any part may be missing (None: not constrained)."""
 
     const: bool
     dtypes: tuple[str, ...] | None
     shape: tuple[DimPattern, ...] | None
+    granularity: tuple[Granularity, ...] | None = None  # only of the codes of `DQ` and `Q`
 
 
 # --- patterns ----------------------------------------------------------------------------------
@@ -112,6 +121,24 @@ class OpPattern(Pattern):
     ordered: bool = False  # operands of a commutative operator only in the order written
     shared: bool = False  # its outputs may be used outside the match
     infix: str | None = None  # "+", "-", "*", "/", "neg": how it was written, for the printer
+    also: tuple[str, ...] = ()  # prefixes whose operator of this name matches too; see quantized.py
+
+
+@dataclass(frozen=True, slots=True)
+class Dequantized(Pattern):
+    """`DQ(X: u8 per_tensor, zp=0)`, `DQ(B?: s32)`: DequantizeLinear of the codes named."""
+
+    codes: Variable
+    zp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized(Pattern):
+    """`Q(p)`, `Q(p, Y: u8)`: QuantizeLinear; `codes` is a second name of the statement's value."""
+
+    operand: Pattern
+    codes: Variable | None
+    zp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ from dataclasses import replace
 from lark import Token
 
 from rewrite.lang import ast
-from rewrite.lang.build_base import LITERAL_NAMES, BuilderBase, Child, Part
+from rewrite.lang.build_base import LITERAL_NAMES, Child, Part
+from rewrite.lang.build_quantized import QuantizedBuilder
 from rewrite.lang.operators import group
 from rewrite.lang.text import unescape
 
 INFIX = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "neg": "Neg"}
 
 
-class PatternBuilder(BuilderBase):
+class PatternBuilder(QuantizedBuilder):
     # --- alternatives and infix operators
 
     def branches(self, c: list[Child]) -> ast.Pattern:
@@ -95,7 +96,11 @@ class PatternBuilder(BuilderBase):
         tolerance = self.number_text(c[2]) if len(c) == 3 else None
         return ast.Number(self.around(c), self.number_text(c[0]), tolerance)
 
-    def operator(self, c: list[Child]) -> ast.OpPattern:
+    def operator(self, c: list[Child]) -> ast.Pattern:
+        if c[0] == "DQ":
+            return self.dequantized(c, c[2:])
+        if c[0] == "Q":
+            return self.quantized(c, c[2:])
         op = ast.OpName(self.span(c[0], c[0]), "", self.word(c[0]))
         return self._op_pattern(op, c, c[1:])
 
@@ -170,7 +175,10 @@ class PatternBuilder(BuilderBase):
 
     def _no_range(self, operand: Child) -> ast.Pattern:
         if isinstance(operand, Part):
-            self.report("RW114", "a range is only the last part of `chain(...)`", operand)
+            message = "a range is only the last part of `chain(...)`"
+            if operand.kind == "setting":
+                message = f"`{operand.value[0]}=` is only for `DQ` and `Q`"
+            self.report("RW114", message, operand)
             return ast.Variable(operand.span, "_")
         pattern: ast.Pattern = operand
         return pattern
@@ -202,10 +210,10 @@ class PatternBuilder(BuilderBase):
     # --- types
 
     def constraint(self, c: list[Child]) -> ast.TypePattern:
-        names = [str(x) for x in c if _is(x, "LOWER")]
-        last = c[-1]
-        dims = last.value if isinstance(last, Part) else None
-        return ast.TypePattern(self.around(c), _is(c[0], "CONST"), tuple(names) or None, dims)
+        parts = [x for x in c if isinstance(x, Part)]
+        dtypes, granularity = self.typed_parts([x for x in parts if x.kind == "elements"])
+        dims = next((x.value for x in parts if x.kind == "shape"), None)
+        return ast.TypePattern(self.around(c), _is(c[0], "CONST"), dtypes, dims, granularity)
 
     def shape(self, c: list[Child]) -> Part:
         return Part(self.around(c), "shape", tuple(x for x in c if isinstance(x, ast.DimPattern)))

@@ -91,6 +91,7 @@ class RuleBuilder(ExpressionBuilder):
 
     def _shallow(self, item: ast.Node) -> bool:
         self.refuse_loose()
+        self.refuse_granularity(item)
         deep = too_deep(item, NESTING)
         if deep is None:
             return True

@@ -12,7 +12,7 @@ from rewrite.lang import ast
 from rewrite.lang.kinds import ANY, TAKEN, WORDS, Info, counts, positional, usage
 from rewrite.lang.scope import Facts, Scope
 from rewrite.lang.vocabulary import FunctionSignature, Kind, Parameter, Vocabulary
-from rewrite.lang.words import suggestion
+from rewrite.lang.words import operator_suggestion, suggestion
 
 
 @dataclass
@@ -141,8 +141,10 @@ class CallChecker:
                 message = f"there is no operator prefix `{argument.prefix}`"
                 self.errors.add("RW202", message, argument.span)
             elif not self.vocabulary.schemas(domain, argument.name):
-                message = f"there is no operator {argument.name}"
-                self.errors.add("RW203", message, argument.span)
+                written = f"{argument.prefix}.{argument.name}".lstrip(".")
+                message = f"there is no operator {written}"
+                hint = operator_suggestion(written, self.vocabulary.operators())
+                self.errors.add("RW203", message, argument.span, hint)
         elif parameter.kind == "operator":
             message = f"`{parameter.name}` is an operator, such as `Gelu` or `ms.Gelu`"
             self.errors.add("RW264", message, argument.span)

@@ -26,6 +26,7 @@ from rewrite.lang.kinds import (
     Info,
     join,
 )
+from rewrite.lang.quantized import FIELDS, written
 from rewrite.lang.scope import Facts
 from rewrite.lang.vocabulary import Kind
 from rewrite.lang.words import suggestion
@@ -50,7 +51,7 @@ class ExpressionChecker(CallChecker):
         return replace(info, absent=None)
 
     def report_absent(self, expr: ast.Expr, info: Info) -> None:
-        name = f"`{expr.name}`" if isinstance(expr, ast.Name) else "this"
+        name = f"`{written(expr.name)}`" if isinstance(expr, ast.Name) else "this"
         if info.absent == "branch":
             message = f"{name} is bound only in some branches"
             hint = "use it under `if name:`, in an arm of `case`, or with `??`"
@@ -168,6 +169,8 @@ class ExpressionChecker(CallChecker):
         if expr.name in known:
             return Info(known[expr.name])
         hint = suggestion(expr.name, known)
+        if expr.name in FIELDS and of == "a value":
+            hint = "only codes that the rule names in `DQ(X)` or `Q(p, Y)` have one"
         if hint is None and expr.name in self.vocabulary.functions:
             hint = f"it is a function: `{expr.name}(...)`"
         self.errors.add("RW261", f"{of} has no `.{expr.name}`", expr.span, hint)

@@ -23,7 +23,7 @@ from rewrite.lang.versions import (
 )
 from rewrite.lang.vocabulary import Kind
 from rewrite.lang.walk import nodes
-from rewrite.lang.words import suggestion
+from rewrite.lang.words import operator_suggestion, suggestion
 from rewrite.schema import (
     DTYPE_ATTRIBUTES,
     DTYPE_CLASSES,
@@ -195,11 +195,7 @@ class PatternChecker:
     # --- types, bags, chains
 
     def _type(self, pattern: ast.TypePattern) -> None:
-        for name in pattern.dtypes or ():
-            if name not in DTYPES and name not in DTYPE_CLASSES:
-                known = (*DTYPES, *DTYPE_CLASSES)
-                hint = suggestion(name, known) or "element types are f32, s8, u8, ..., f, int, num"
-                self.errors.add("RW213", f"there is no element type `{name}`", pattern.span, hint)
+        check_dtypes(pattern, self.errors)
         dots = [d for d in pattern.shape or () if d.kind == "ellipsis"]
         if len(dots) > 1:
             note = (Label(dots[0].span, "the first one"),)
@@ -228,7 +224,15 @@ class PatternChecker:
             self.errors.add("RW218", message, span, hint)
 
 
-# --- shared with the checks of `emit` -----------------------------------------------------------
+# --- shared with other checks -------------------------------------------------------------------
+
+
+def check_dtypes(pattern: ast.TypePattern, errors: Collector) -> None:
+    for name in pattern.dtypes or ():
+        if name not in DTYPES and name not in DTYPE_CLASSES:
+            known = (*DTYPES, *DTYPE_CLASSES)
+            hint = suggestion(name, known) or "element types are f32, s8, u8, ..., f, int, num"
+            errors.add("RW213", f"there is no element type `{name}`", pattern.span, hint)
 
 
 def known_versions(
@@ -252,11 +256,7 @@ def known_versions(
         errors.add("RW204", message, op.span, hint)
         return ()
     written = f"{op.prefix}.{op.name}" if op.prefix else op.name
-    hint2 = None
-    if operators.vocabulary.schemas("", op.name.capitalize()):
-        hint2 = f"did you mean `{op.name.capitalize()}`?"
-    elif not op.prefix and operators.vocabulary.schemas("com.microsoft", op.name):
-        hint2 = f"did you mean `ms.{op.name}`?"
+    hint2 = operator_suggestion(written, operators.vocabulary.operators())
     errors.add("RW203", f"there is no operator {written}", op.span, hint2)
     return ()
 

@@ -12,6 +12,7 @@ from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.check_patterns import tops
 from rewrite.lang.limits import EXPANDED_DEPTH
+from rewrite.lang.quantized import is_parameter
 from rewrite.lang.scope import Scope
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import depth, nodes
@@ -45,6 +46,8 @@ def check_unused(rule: ast.Rule, scope: Scope, errors: Collector) -> None:
             errors.add("RW223", message, step.span, "remove the `let`")
     for binding in scope.bindings.values():
         if binding.sort != "attribute" or binding.places > 1 or binding.name in scope.used:
+            continue
+        if is_parameter(binding.name):
             continue
         message = f"the attribute is bound to `{binding.name}`, which is never used"
         hint = "write `ignored` where the attribute cannot matter"

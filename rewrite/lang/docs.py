@@ -156,7 +156,8 @@ def signature(function: FunctionSignature, of: str = "") -> str:
 
 
 def functions(vocabulary: Vocabulary) -> str:
-    rows = [(signature(f), f.doc) for _, f in sorted(vocabulary.functions.items())]
+    written = [(n, f) for n, f in sorted(vocabulary.functions.items()) if "__" not in n]
+    rows = [(signature(f), f.doc) for _, f in written]
     return table(("function", ""), rows)
 
 

@@ -15,6 +15,7 @@ from itertools import count
 from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.limits import EXPANDED_DEPTH, EXPANDED_NODES
+from rewrite.lang.quantized import expand_quantized
 from rewrite.lang.walk import children, nodes, own_names, replace_nodes
 from rewrite.lang.words import suggestion
 
@@ -57,15 +58,16 @@ class Expander:
             hint = f"at most {EXPANDED_NODES} are allowed; split the rule or its patterns"
             self.errors.add("RW313", message, rule.match[0].span, hint)
             return None
-        if not any(isinstance(n, ast.PatternCall) for s in rule.match for n in nodes(s)):
-            return rule
         before = len(self.errors.found)
-        numbers = count(1)
-        match = tuple(
-            replace(s, pattern=self._rewrite(s.pattern, _Scope({}, {}), numbers))
-            for s in rule.match
-        )
-        return None if len(self.errors.found) > before else replace(rule, match=match)
+        if any(isinstance(n, ast.PatternCall) for s in rule.match for n in nodes(s)):
+            numbers = count(1)
+            match = tuple(
+                replace(s, pattern=self._rewrite(s.pattern, _Scope({}, {}), numbers))
+                for s in rule.match
+            )
+            rule = replace(rule, match=match)
+        rule = expand_quantized(rule, self.errors)
+        return None if len(self.errors.found) > before else rule
 
     # --- sizes
 
@@ -173,6 +175,12 @@ class Expander:
             operands = tuple(self._rewrite(x, scope, numbers) for x in node.operands)
             attributes = tuple(_attribute(a, scope, self.errors) for a in node.attributes)
             return replace(node, operands=operands, attributes=attributes)
+        if isinstance(node, ast.Dequantized):
+            return replace(node, codes=_codes(node.codes, scope, self.errors))
+        if isinstance(node, ast.Quantized):
+            operand = self._rewrite(node.operand, scope, numbers)
+            named = None if node.codes is None else _codes(node.codes, scope, self.errors)
+            return replace(node, operand=operand, codes=named)
         if isinstance(node, ast.Bag):
             return replace(node, items=tuple(self._rewrite(x, scope, numbers) for x in node.items))
         if isinstance(node, ast.Chain):
@@ -239,6 +247,15 @@ def _variable(node: ast.Variable, scope: _Scope, errors: Collector) -> ast.Patte
         name = scope.rename(node, node.name, errors)
         return replace(node, name=name, type=_type(node, node.type, scope, errors))
     if node.type is None and not node.optional:
+        return argument
+    name = scope.rename(node, node.name, errors)
+    return replace(node, name=name, type=_type(node, node.type, scope, errors))
+
+
+def _codes(node: ast.Variable, scope: _Scope, errors: Collector) -> ast.Variable:
+    """The codes of a `DQ` or `Q`: a name, of which the call or the definition says the type."""
+    argument = scope.arguments.get(node.name)
+    if isinstance(argument, ast.Variable) and node.type is None and not node.optional:
         return argument
     name = scope.rename(node, node.name, errors)
     return replace(node, name=name, type=_type(node, node.type, scope, errors))

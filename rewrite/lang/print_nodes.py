@@ -49,6 +49,8 @@ def pattern_doc(pattern: ast.Pattern, tightness: int = 0) -> Doc:
         bounds = f"{pattern.least}..{pattern.most}"
         parts = (operand_doc(pattern.start), pattern.klass, bounds)
         return Group(("chain(", Nest(INDENT, fill(parts)), ")"))
+    if isinstance(pattern, ast.Dequantized | ast.Quantized):
+        return _quantized(pattern)
     if isinstance(pattern, ast.PatternCall):
         arguments = fill(map(operand_doc, pattern.arguments))
         return Group((pattern.name + "(", Nest(INDENT, arguments), ")"))
@@ -98,7 +100,22 @@ def type_text(pattern: ast.TypePattern) -> str:
     rest = "|".join(pattern.dtypes or ())
     if pattern.shape is not None:
         rest += "[" + ", ".join(map(_dim, pattern.shape)) + "]"
-    return " ".join([*words, rest] if rest else words)
+    groups = "|".join(map(_granularity, pattern.granularity or ()))
+    return " ".join([*words, *(x for x in (rest, groups) if x)])
+
+
+def _granularity(node: ast.Granularity) -> str:
+    return node.kind if node.axis is None else f"{node.kind}({node.axis})"
+
+
+def _quantized(pattern: ast.Dequantized | ast.Quantized) -> Doc:
+    parts: list[Doc] = [] if pattern.codes is None else [_variable(pattern.codes)]
+    if isinstance(pattern, ast.Quantized):
+        parts.insert(0, operand_doc(pattern.operand))
+    if pattern.zp is not None:
+        parts.append(f"zp={pattern.zp}")
+    name = "Q" if isinstance(pattern, ast.Quantized) else "DQ"
+    return Group((name + "(", Nest(INDENT, fill(parts)), ")"))
 
 
 def _dim(dim: ast.DimPattern) -> str:

@@ -227,7 +227,16 @@ class ScopeBuilder:
             self._pattern(branch.pattern, inner)
             if branch.guard is not None:
                 self.scope.guards.append((branch.guard, inner, self.inside))
+        if any(isinstance(branch.pattern, ast.Absent) for branch in pattern.branches):
+            self._may_be_absent(way, choice)
         self._bound_in_all([way | {(choice, i)} for i in range(len(pattern.branches))], way)
+
+    def _may_be_absent(self, way: Way, choice: int) -> None:
+        """An operand that one branch wants to be absent: what the others bind may be absent."""
+        for binding in self.scope.bindings.values():
+            inside = any(w >= way and choice in dict(w) for w in binding.ways)
+            if inside and binding.sort == "value":
+                binding.optional = True
 
     def _bound_in_all(self, inner: list[Way], way: Way) -> None:
         """What every branch binds is bound wherever the choice is met."""

@@ -62,3 +62,4 @@ class Vocabulary:
     value_fields: Mapping[str, Kind] = field(default_factory=dict)  # `x.scale`
     phases: tuple[str, ...] = PHASES
     newest_opset: int = 26
+    operators: Callable[[], tuple[str, ...]] = tuple  # all as they are written: `Conv`, `ms.Gelu`

@@ -8,13 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST = 2  # names that a hint offers
+
 
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """The names most like this one, capitals aside."""
     by_lower: dict[str, str] = {}
     for word in known:
         by_lower.setdefault(word.lower(), word)
-    close = get_close_matches(name.lower(), by_lower, n=2, cutoff=0.7)
-    if not close:
-        return None
-    return "did you mean " + " or ".join(f"`{by_lower[c]}`" for c in close) + "?"
+    close = get_close_matches(name.lower(), by_lower, n=_MOST, cutoff=0.7)
+    return _question(by_lower[c] for c in close)
+
+
+def operator_suggestion(name: str, known: Iterable[str]) -> str | None:
+    """The operators most like this one. All are written with prefixes: `Conv`, `ms.Gelu`.
+
+    One that is called so in another domain, capitals aside, is meant rather than a similar one.
+    """
+    names = list(known)
+    bare = name.rpartition(".")[2].lower()
+    same = [word for word in names if word.rpartition(".")[2].lower() == bare]
+    return _question(same[:_MOST]) or suggestion(name, names)
+
+
+def _question(words: Iterable[str]) -> str | None:
+    text = " or ".join(f"`{word}`" for word in words)
+    return f"did you mean {text}?" if text else None

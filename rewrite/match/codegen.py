@@ -186,7 +186,10 @@ class _Function:
         node = self.variable()
         domain, name = (self.constant(part) for part in form.operator)
         self.line(f"{node} = {v}._producer")
-        wrong = f"{node}._op_type != {name} or {node}._domain != {domain}"
+        elsewhere = f"{node}._domain != {domain}"
+        if form.also:
+            elsewhere = f"{node}._domain not in {self.constant((form.operator[0], *form.also))}"
+        wrong = f"{node}._op_type != {name} or {elsewhere}"
         self.fail_if(f"{node} is None or {wrong} or {node}._graph is not graph")
         self.producers[form.index, v] = node
         return node

@@ -116,6 +116,13 @@ class Op(Form):
     shared: bool
     legacy: bool  # some version carries operands as attributes
     order: tuple[int, ...]  # in which the operands are visited
+    also: tuple[str, ...] = ()  # other domains whose operator of this name will do
+
+    @property
+    def operators(self) -> frozenset[Operator]:
+        """The operators that the node may be of."""
+        name = self.operator[1]
+        return frozenset((domain, name) for domain in (self.operator[0], *self.also))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +242,9 @@ def tops(form: Form, statements: tuple[Statement, ...]) -> frozenset[Operator] |
 def _tops(
     form: Form, statements: tuple[Statement, ...], known: dict[int, frozenset[Operator] | None]
 ) -> frozenset[Operator] | None:
-    if isinstance(form, (Op, Bag)):
+    if isinstance(form, Op):
+        return form.operators
+    if isinstance(form, Bag):
         return frozenset({form.operator})
     if isinstance(form, Chain):
         return form.operators

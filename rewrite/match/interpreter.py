@@ -266,7 +266,9 @@ class _Search:
         wanted = structure.operator_words(form.operator)
         if node is None:
             self._fail("operator", f"no {wanted} produces it", form.span, value)
-        elif (node.domain, node.op_type) != form.operator:
+        elif node.op_type != form.operator[1] or (
+            node.domain != form.operator[0] and node.domain not in form.also
+        ):
             words = structure.operator_words((node.domain, node.op_type))
             self._fail("operator", f"it is produced by {words}, not {wanted}", form.span, value)
         elif value.index() != 0:

@@ -141,10 +141,14 @@ class _Compiler:
             guards=tuple(self.guards),
         )
 
-    def _attribute(self, pattern: ast.AttributePattern) -> f.AttributeTest:
+    def _attribute(self, pattern: ast.AttributePattern, several: bool) -> f.AttributeTest:
+        """`several`: some of the operators that may match do not have the attribute at all."""
         bind = None if pattern.bind == "_" else pattern.bind
         limits = () if bind is None else tuple(_limits(bind, self.rule.steps))
-        return f.AttributeTest(pattern.name, bind, pattern.values, limits, pattern.span)
+        values: tuple[object, ...] | None = pattern.values
+        if values is not None and several:
+            values = (*values, None)
+        return f.AttributeTest(pattern.name, bind, values, limits, pattern.span)
 
     def _roots(self) -> tuple[str, ...]:
         rule = self.rule
@@ -255,12 +259,15 @@ class _Compiler:
             operator=operator,
             operands=operands,
             rest=None if rest is None else _rest(rest),
-            attributes=tuple(self._attribute(a) for a in pattern.attributes if not a.ignored),
+            attributes=tuple(
+                self._attribute(a, bool(pattern.also)) for a in pattern.attributes if not a.ignored
+            ),
             commutes=commutes,
             variadic=any(p.option == "variadic" for s in schemas for p in s.inputs),
             shared=pattern.shared,
             legacy=_has_legacy(schemas),
             order=_visit_order(operands),
+            also=tuple(self.vocabulary.domains[prefix] for prefix in pattern.also),
         )
 
 
