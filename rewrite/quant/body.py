@@ -77,15 +77,10 @@ def requantize(
         return _in_float(steps, acc, factor, clamp, spread)
     if not isinstance(factor, Fixed):
         raise QuantError(f"{name} has no body in integers of 64 bits")
-    number = _Number(steps, steps.cast(acc, "s64"), bound, spread)
+    number = Number(steps, steps.cast(acc, "s64"), bound, spread)
     multiplier, shift = _objects(factor.multiplier), _objects(factor.shift)
     if name in ("tflite_double", "vela", "hvx"):
-        left = np.maximum(_DOUBLING - shift, 0)
-        number.half_up(multiplier << left, np.full_like(shift, _DOUBLING))
-        rest = np.maximum(shift - _DOUBLING, 0)
-        if rest.any():
-            rounded = number.half_up if name == "hvx" else number.half_away
-            rounded(np.full_like(rest, 1), rest)
+        number.doubled(multiplier, shift, away=name != "hvx")
     elif name == "vela_truncate":
         number.toward_zero(multiplier, shift)
     else:
@@ -94,8 +89,12 @@ def requantize(
 
 
 def _in_float(steps: Steps[W], acc: W, factor: Single, clamp: Clamp, spread: Spread) -> W:
-    """float32: multiply, clamp, round half to even, add the zero point; only the first rounds."""
-    x = steps.multiply(steps.cast(acc, "f32"), spread(factor.scale))
+    """float32: multiply, clamp, round half to even, add zero point."""
+    return clamped_float(steps, steps.multiply(steps.cast(acc, "f32"), spread(factor.scale)), clamp)
+
+
+def clamped_float(steps: Steps[W], x: W, clamp: Clamp) -> W:
+    """The code of a float32 number of steps."""
     low, high = (np.float32(b - clamp.zero_point) for b in (clamp.low, clamp.high))
     x = steps.round(steps.clip(x, np.asarray(low), np.asarray(high)))
     if clamp.zero_point:
@@ -108,12 +107,21 @@ def _objects(values: Ints) -> Array:
     return np.asarray(values).astype(object)
 
 
-class _Number(Generic[V]):
+class Number(Generic[V]):
     """An integer on its way: the value, how large it can be, and a constant yet to be added."""
 
     def __init__(self, steps: Steps[V], value: V, bound: int, spread: Spread) -> None:
         self.steps, self.value, self.bound, self.spread = steps, value, bound, spread
         self.pending: Array = np.asarray(0, object)
+
+    def doubled(self, multiplier: Array, shift: Array, away: bool = True) -> None:
+        """A rounding doubling high multiply, then what is left of the shift."""
+        left = np.maximum(_DOUBLING - shift, 0)
+        self.half_up(multiplier << left, np.full_like(shift, _DOUBLING))
+        rest = np.maximum(shift - _DOUBLING, 0)
+        if rest.any():
+            rounded = self.half_away if away else self.half_up
+            rounded(np.full_like(rest, 1), rest)
 
     def half_up(self, multiplier: Array, shift: Array) -> None:
         """floor((x multiplier + 2^(shift - 1)) / 2^shift)."""
@@ -155,6 +163,11 @@ class _Number(Generic[V]):
         self._settle()
         low, high = (np.asarray(b, np.int64) for b in (clamp.low, clamp.high))
         return self.steps.cast(self.steps.clip(self.value, low, high), clamp.dtype)
+
+    def settled(self) -> V:
+        """The value with what was to be added."""
+        self._settle()
+        return self.value
 
     def _scaled(self, multiplier: Array, divisor: Array) -> None:
         self.bound = int(np.max(-(-self.bound * multiplier // divisor))) + 1
