@@ -1,0 +1,45 @@
+"""The exact oracle of quantized operators against Python's integers, a million cases each.
+
+    python tests/bench/quant_oracle.py [--cases 1000000] [--seed 7] [--only QLinearConv,...]
+
+A case is one element of one output. Operands are random with many ties, ends of ranges and odd
+zero points (tests/quant/cases.py); the other side is tests/quant/exact.py, element by element in
+unbounded integers. Exit status 1 if any element differs. Takes about five minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.quant.cases import CASES
+from tests.quant.test_reference import disagreements
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Exact oracle against unbounded integers")
+    parser.add_argument("--cases", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    only = set(options.only.split(",")) - {""}
+    failed = 0
+    for operator in CASES:
+        if only and operator[1] not in only:
+            continue
+        start, elements, wrong, seed = time.perf_counter(), 0, 0, options.seed
+        while elements < options.cases:
+            more, differ = disagreements(operator, 40, seed, 200)
+            elements, wrong, seed = elements + more, wrong + differ, seed + 1
+        seconds = time.perf_counter() - start
+        print(f"{operator[1]:24} {elements:9} cases {wrong:6} differ {seconds:6.1f} s", flush=True)
+        failed += wrong
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
