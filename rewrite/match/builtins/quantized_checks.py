@@ -12,9 +12,11 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts, ReferenceAttribute
-from rewrite.match.builtins.registry import builtin
+from rewrite.match.builtins.registry import Value, builtin
 from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value
+from rewrite.quant.clamp import bounds
 from rewrite.quant.codes import CodeType, code_type
+from rewrite.quant.faults import QuantError
 from rewrite.quant.params import QuantParams, faults, quant_params, uniform
 from rewrite.schema import Shape
 
@@ -119,6 +121,24 @@ def _right_scale(scale: Tensor) -> bool:
         return False
     least = {"f16": 2.0**-14, "f64": 2.0**-1022}.get(scale.dtype or "f32", 2.0**-126)
     return bool((np.isfinite(scale.array) & (scale.array >= least)).all())
+
+
+@builtin
+def code_of(env: Env, y: Value, bound: Tensor) -> Tensor:
+    """The code that QuantizeLinear `y` gives a number: one, or one for each index of its axis.
+
+    Not known where a division in float32 and an exact one do not give the same.
+    """
+    found = of_value(env, y)
+    if found.faults:
+        raise Unknown(f"{describe(y)} has a bad quantization: {'; '.join(found.faults)}")
+    try:
+        limits = bounds(None, float(bound.reals().reshape(-1)[0]), found.params)
+    except QuantError as fault:
+        raise Unknown("; ".join(fault.faults)) from fault
+    if not limits.agree:
+        raise Unknown(f"{describe(y)} has two codes for it: the quotient lies beside a tie")
+    return Tensor(np.asarray(limits.high), found.params.code.name)
 
 
 def per_tensor(found: Quantized) -> QuantParams | None:
