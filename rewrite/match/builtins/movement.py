@@ -98,7 +98,7 @@ def quantize(v: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: Dtype) 
         raise Unknown("a value has no code")
     offset = 0 if zero_point is None else zero_point.array.astype(np.float64)
     codes = np.clip(np.rint(ratio.astype(np.float64)) + offset, low, high)
-    return working(codes.astype(np.int64).astype(to_numpy(dtype)))
+    return working(np.asarray(codes.astype(np.int64).astype(to_numpy(dtype))))
 
 
 @builtin
@@ -107,4 +107,5 @@ def dequantize(v: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
     met(v, scale, *([] if zero_point is None else [zero_point]))
     offset = 0 if zero_point is None else zero_point.array
     kind = to_numpy(scale.dtype or "f32")
-    return working(((v.array - offset).astype(kind) * scale.array.astype(kind)).astype(kind))
+    steps = np.asarray(v.array - offset).astype(kind)
+    return working(np.asarray(steps * scale.array.astype(kind), kind))
