@@ -147,7 +147,8 @@ class Assembly:
         span = getattr(place, "span", None)
         what = "extended packs have" if word != "over" else "this pack and those it extends have"
         message = f"`{word}` names `{name}`, but {what} no such rule"
-        self.errors.add("RW308", message, span, suggestion(name, sorted(known)))
+        hint = suggestion(name, sorted(known)) or "pack.yaml names other packs under `extends`"
+        self.errors.add("RW308", message, span, hint)
 
     def _over_loops(self) -> list[str]:
         """One rule of each loop, the first in order."""

@@ -192,6 +192,8 @@ def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str
         return "a type inside an infix pattern or alternative needs parentheses: `a + (b: const)`"
     if kind == "BAR" and {"LSQB", "COMMA"} <= accepted:
         return "a typed value among alternatives needs parentheses: `(x: const) | Relu(x)`"
+    if kind == "AS" and _after_guard(error):
+        return "the name comes before the guard: `pattern as name if (condition)`"
     if kind == "QUESTION":
         return "`name?` can only be an operand of an operator: `Conv(x, W, B?)`"
     if kind == "EQUAL" and "SAME" in accepted:
@@ -228,6 +230,13 @@ def _word_hint(found: Token, accepted: frozenset[str]) -> str | None:
     if kind in NAMES and "TEXT" in accepted:
         return "a clause begins with `match`, `let`, `where`, `emit`, `group`, `claim` or `example`"
     return None
+
+
+def _after_guard(error: UnexpectedToken) -> bool:
+    """Whether `if (condition)` was read last."""
+    last = error.interactive_parser.parser_state.value_stack[-4:]
+    types = [value.type if isinstance(value, Token) else None for value in last]
+    return types[:2] == ["IF", "LPAR"] and types[3:] == ["RPAR"]
 
 
 def _previous(error: UnexpectedToken) -> str | None:

@@ -9,14 +9,20 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MOST = 2  # names that a hint offers
+_LIKE, _SOMEWHAT = 0.7, 0.6  # of difflib's measure; three letters with one wrong have 0.67
+_LONGEST = 200  # characters of a name that is compared
 
 
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """The names most like this one, capitals aside."""
+    if len(name) > _LONGEST:
+        return None
     by_lower: dict[str, str] = {}
     for word in known:
         by_lower.setdefault(word.lower(), word)
-    close = get_close_matches(name.lower(), by_lower, n=_MOST, cutoff=0.7)
+    wanted = name.lower()
+    close = get_close_matches(wanted, by_lower, _MOST, _LIKE)
+    close = close or get_close_matches(wanted, by_lower, 1, _SOMEWHAT)
     return _question(by_lower[c] for c in close)
 
 

@@ -53,6 +53,16 @@ def _class_members(name: str) -> frozenset[Operator]:
 
 
 @cache
+def _operators() -> tuple[str, ...]:
+    """Every operator as rules spell it."""
+    return tuple(
+        f"{prefix}.{name}" if prefix else name
+        for prefix, domain in DOMAINS.items()
+        for name in schemas.names(domain)
+    )
+
+
+@cache
 def vocabulary() -> Vocabulary:
     """Everything that rules may name, for the installed ONNX."""
     return Vocabulary(
@@ -65,4 +75,5 @@ def vocabulary() -> Vocabulary:
         target_fields=FIELD_KINDS,
         value_fields=VALUE_FIELDS,
         newest_opset=schemas.newest_opset(),
+        operators=_operators,
     )

@@ -64,6 +64,15 @@ def lookup(domain: str, name: str, opset: int) -> OpSchema | None:
     return found
 
 
+def names(domain: str) -> tuple[str, ...]:
+    """The operators of a domain, in the order of the alphabet; slow, for messages."""
+    import onnx.defs
+
+    found = {s.name for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain}
+    found |= {name for other, name in _contrib() if other == domain}
+    return tuple(sorted(found))
+
+
 def _history(domain: str, name: str) -> list[Any]:
     """onnx schemas from the one in force at opset 7 (any, in other domains) to the newest."""
     import onnx.defs

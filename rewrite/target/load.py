@@ -16,10 +16,11 @@ import yaml
 from rewrite import resources
 from rewrite.errors import Collector, RewriteError, Span, error
 from rewrite.lang.vocabulary import Vocabulary
+from rewrite.lang.words import suggestion
 from rewrite.schema import DOMAINS
 from rewrite.target.check import check_facts
 from rewrite.target.kinds import Kind, ListOf, MapOf, Table
-from rewrite.target.read import Facts, Known, Reader, did_you_mean, written
+from rewrite.target.read import Facts, Known, Reader, written
 from rewrite.target.read import Path as FactPath
 from rewrite.target.requantize import MODES
 from rewrite.target.schema import TARGET
@@ -70,7 +71,7 @@ def find(name_or_path: str | Path) -> Path:
     known = resources.shipped("targets")
     if text in known:
         return known[text]
-    hint = did_you_mean(text, known) or f"known: {', '.join(known)}; or the path of a .yaml file"
+    hint = suggestion(text, known) or f"known: {', '.join(known)}; or the path of a .yaml file"
     raise error("RW401", f"no target is called `{text}`", hint=hint)
 
 
@@ -82,7 +83,7 @@ def _known(vocabulary: Vocabulary | None) -> Known:
     def operator(domain: str, name: str) -> bool:
         return bool(vocabulary.schemas(domain, name))
 
-    return Known(packs, vocabulary.domains, vocabulary.classes, operator)
+    return Known(packs, vocabulary.domains, vocabulary.classes, operator, vocabulary.operators)
 
 
 # --- files and inheritance ---------------------------------------------------------------------
@@ -121,7 +122,7 @@ def _parent(
         beside = file.with_name(f"{name}.yaml")
         found = beside if beside.is_file() else known.get(name)
     if found is None:
-        hint = did_you_mean(name, known) or f"known: {', '.join(known)}"
+        hint = suggestion(name, known) or f"known: {', '.join(known)}"
         problems.add("RW408", f"no target is called `{name}`", span, hint)
         return None
     if len(chain) > LONGEST_CHAIN:

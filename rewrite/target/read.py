@@ -7,13 +7,13 @@ out, so that one fault is reported once.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import yaml
 
 from rewrite.errors import Collector, Span
+from rewrite.lang.words import operator_suggestion, suggestion
 from rewrite.schema import DOMAINS, DTYPES
 from rewrite.target.kinds import Flag, Kind, ListOf, MapOf, Number, Pair, Table, Text, Word
 
@@ -31,6 +31,7 @@ class Known:
     prefixes: Mapping[str, str]
     classes: Mapping[str, frozenset[tuple[str, str]]]
     operator: Callable[[str, str], bool] | None
+    operators: Callable[[], tuple[str, ...]] = tuple  # all as they are written, for hints
 
 
 @dataclass
@@ -122,7 +123,7 @@ class Reader:
             if name == "source":
                 self._source(value_node, path)
             elif name not in kind.keys:
-                hint = did_you_mean(name, kind.keys)
+                hint = suggestion(name, kind.keys)
                 self.problems.add("RW403", f"unknown key `{name}`", self.span(key), hint)
             else:
                 value = self.read(kind.keys[name].kind, value_node, (*path, name))
@@ -202,7 +203,7 @@ class Reader:
         text = str(node.value)
         if not kind.choices or text in kind.choices:
             return text
-        hint = did_you_mean(text, kind.choices) or "one of: " + ", ".join(kind.choices)
+        hint = suggestion(text, kind.choices) or "one of: " + ", ".join(kind.choices)
         self.problems.add("RW406", f"`{text}` is not allowed here", self.span(node), hint)
         return BAD
 
@@ -218,19 +219,28 @@ class Reader:
         return self._operator(text, node)
 
     def _listed(
-        self, text: str, node: yaml.Node, code: str, what: str, known: Iterable[str]
+        self,
+        text: str,
+        node: yaml.Node,
+        code: str,
+        what: str,
+        known: Iterable[str],
+        operators: Iterable[str] = (),
     ) -> Value:
+        """One of the names that are known. `operators`: what else may be meant."""
         names = sorted(known)
         if text in names:
             return text
-        hint = did_you_mean(text, names) or f"known: {', '.join(names)}"
+        hint = suggestion(text, names) or operator_suggestion(text, operators)
+        hint = hint or f"known: {', '.join(names)}"
         self.problems.add(code, f"no {what} is called `{text}`", self.span(node), hint)
         return BAD
 
     def _class(self, text: str, node: yaml.ScalarNode) -> Value:
         if self.known.operator is None:
             return text
-        return self._listed(text, node, "RW410", "class of operators", self.known.classes)
+        known, operators = self.known.classes, self.known.operators()
+        return self._listed(text, node, "RW410", "class of operators", known, operators)
 
     def _operator(self, text: str, node: yaml.ScalarNode) -> Value:
         prefix, _, name = text.rpartition(".")
@@ -241,7 +251,8 @@ class Reader:
             return BAD
         if self.known.operator is None or self.known.operator(domain, name):
             return (domain, name)
-        self.problems.add("RW410", f"no operator is called `{text}`", self.span(node))
+        near = operator_suggestion(text, self.known.operators())
+        self.problems.add("RW410", f"no operator is called `{text}`", self.span(node), near)
         return BAD
 
 
@@ -259,11 +270,6 @@ def _bound(kind: Number, number: float) -> str | None:
     if kind.power and int(number) & (int(number) - 1):
         return "is not a power of two"
     return None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"did you mean `{near[0]}`?" if near else None
 
 
 def written(name: object) -> str:

@@ -110,7 +110,12 @@ def test_attributes_of_other_opsets_may_be_listed(diagnose: Diagnose) -> None:
     ("body", "hint"),
     [
         ("match y = relu(x)\nemit y = x", "operators are UpperCase"),
-        ("match y = Gelux(x)\nemit y = x", None),
+        ("match y = Gelux(x)\nemit y = x", "did you mean `Gelu`"),
+        ("match y = Conv2D(x, w)\nemit y = x", "did you mean `Conv`?"),
+        ("match y = ReLU(x)\nemit y = x", "did you mean `Relu`?"),
+        ("match y = Xyzzy(x)\nemit y = x", None),
+        ("match y = Relu(x) where target.has(ms.BiasGelo)\nemit y = x", "did you mean `ms.BiasG"),
+        ("match y = Relu(x) if (rank(x) == 1) as p\nemit y = x", "the name comes before the guard"),
         ("match y = FastGelu(x)\nemit y = x", "did you mean `ms.FastGelu`?"),
         ("match y = ReduceMean(x) { axes: [1], keepdims: 1, noop_with_empty_axes: 0 }\nemit y = x",
          "`axes` is always written as operand 2"),

@@ -315,3 +315,12 @@ def test_shipped_packs_compile(vocabulary: Vocabulary) -> None:
         assert high is not None
         assert 7 <= low <= high
         assert not any(isinstance(n, ast.PatternCall) for n in nodes(found))
+
+
+def test_rules_of_other_packs_need_extends(write: Write, vocabulary: Vocabulary) -> None:
+    text = rule("mine", head=" over somewhere_else")
+    with pytest.raises(RewriteError) as raised:
+        load_pack(write("mine", a=text), vocabulary)
+    (found,) = raised.value.diagnostics
+    assert found.code == "RW308"
+    assert found.hint == "pack.yaml names other packs under `extends`"

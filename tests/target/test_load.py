@@ -36,6 +36,7 @@ VOCABULARY = Vocabulary(
     classes={"pointwise": POINTWISE},
     functions={},
     target_methods={},
+    operators=lambda: ("Add", "Conv", "Relu", "ms.Gelu"),
 )
 
 
@@ -171,6 +172,9 @@ BAD = {
     "element type": ("promotes: {f17: f32}\n", ("RW406", 6, 12, "did you mean `f16`")),
     "choice": ("requantize: {mode: flaot}\n", ("RW406", 6, 20, "did you mean `float`")),
     "operator": ("decomposed: [Conv, Cnov]\n", ("RW410", 6, 20, "no operator is called `Cnov`")),
+    "spelling": ("decomposed: [Conv2D]\n", ("RW410", 6, 14, "did you mean `Conv`?")),
+    "domain": ("decomposed: [Gelu]\n", ("RW410", 6, 14, "did you mean `ms.Gelu`?")),
+    "lower case": ("fuses: {a: {heads: [relu]}}\n", ("RW410", 6, 21, "did you mean `Relu`?")),
     "prefix": ("decomposed: [xx.Conv]\n", ("RW410", 6, 14, "unknown prefix")),
     "class": ("fuses: {a: {heads: [pointwize]}}\n", ("RW410", 6, 21, "did you mean `pointwise`")),
     "missing inside": ("memories: {near: {}}\n", ("RW405", 6, 18, "`memories.near` lacks `bytes`")),

@@ -72,11 +72,10 @@ def _rule(name: str, packs: list[RulePack]) -> Iterator[str]:
             if rule.name == name:
                 yield from _whole(rule, pack)
                 return
-    from difflib import get_close_matches
+    from rewrite.lang.words import suggestion
 
     names = [p.name for p in packs] + [rule.name for p in packs for rule in p.rules]
-    near = get_close_matches(name, names, n=1) if len(name) < 200 else []
-    hint = f"did you mean `{near[0]}`?" if near else "`rewrite rules` lists them"
+    hint = suggestion(name, names) or "`rewrite rules` lists them"
     raise error("RW004", f"no pack or rule is called `{name}`", hint=hint)
 
 
