@@ -28,7 +28,7 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("graph",): {"numpy", "ml_dtypes", "google.protobuf", "onnx", "onnx_ir"},
     ("match",): {"numpy", "ml_dtypes", "onnx_ir"},
     ("engine",): {"numpy", "onnx", "onnx_ir"},
-    ("audit",): {"numpy", "ml_dtypes", "onnx", "onnxruntime"},
+    ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime"},
     ("api", "cli"): {"onnx", "rich"},  # onnx: only the type of a model
 }
 # Run by hand once per release of the library it reads; nothing imports it.

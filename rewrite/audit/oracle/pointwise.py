@@ -206,10 +206,11 @@ def _in_floats(
 
 
 def _slope(compute: Callable[[float], Array], y: Array, given: list[Real]) -> float:
-    """How fast the result changes, measured."""
+    """How fast the result changes where it is finite, measured."""
     width = 2.0**-24 * max(1.0, *(x.largest for x in given))
     with np.errstate(all="ignore"):
-        return 2 * exact.magnitude(np.nan_to_num((compute(width) - y) / width))
+        change = (compute(width) - y) / width
+    return 2 * exact.magnitude(change)
 
 
 def mean_factor(count: int) -> Real:

@@ -136,10 +136,11 @@ def dynamic_quantize_linear(step: Step) -> Values:
     return codes, scale, zero
 
 
-def dynamically(step: Step, x: Real) -> tuple[Array, Array, Array]:
+def dynamically(step: Step, x: Real, told: bool = True) -> tuple[Array, Array, Array]:
     """Codes in u8, scale in float32, zero point in u8.
 
-    An operand of zeros only has no scale in the text of ONNX (0 / 0); it is taken as 1.
+    An operand of zeros only has no scale in the text of ONNX (0 / 0); it is taken as 1, and noted
+    where `told`.
     """
     if x.size == 0 or not np.isfinite(x.floats).all():
         raise OracleError("the range of an operand that is empty, infinite or NaN")
@@ -147,7 +148,7 @@ def dynamically(step: Step, x: Real) -> tuple[Array, Array, Array]:
     low = min(0.0, float(x.floats.min()))
     scale = np.float32((high - low) / 255.0)
     if scale == 0:
-        step.fault("a range of zero has no scale", 1)
+        step.fault("a range of zero has no scale", int(told))
         scale = np.float32(1.0)
     zero = np.uint8(np.clip(np.rint(-low / float(scale)), 0, 255))
     codes = quantized(step, x, np.asarray(scale), np.asarray(zero), np.uint8)

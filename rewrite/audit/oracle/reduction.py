@@ -18,7 +18,7 @@ from rewrite.audit.oracle.pointwise import mean_factor
 from rewrite.audit.oracle.real import Real
 from rewrite.audit.oracle.step import OracleError, Step, Values, operator
 from rewrite.audit.oracle.terms import Term
-from rewrite.ops.window import Window, known_pads, output_size, read_window
+from rewrite.ops.window import Window, known_pads, read_window
 from rewrite.quant.codes import Array
 
 Shrink = Callable[[Array], Array]
@@ -146,13 +146,23 @@ def pool_window(step: Step, sizes: tuple[int, ...]) -> tuple[Window, list[tuple[
     ceil = step.integer("ceil_mode", 0) != 0
     pads = []
     for i, size in enumerate(sizes):
-        out = output_size(window, i, size, ceil)
-        if not isinstance(out, int):
-            raise OracleError("a window whose place runtimes disagree on")
         begin, end = known_pads(window, i, size)
+        out = _count(window, i, size, (begin, end), ceil)
         need = (out - 1) * window.strides[i] + window.reach(i) - size - begin
         pads.append((begin, max(end, need)))
     return window, pads
+
+
+def _count(window: Window, axis: int, size: int, pads: tuple[int, int], ceil: bool) -> int:
+    """How many windows; one that starts in the pad behind the tensor is none (since opset 22)."""
+    stride = window.strides[axis]
+    if window.auto_pad.startswith("SAME"):
+        return -(-size // stride)
+    room = size + sum(pads) - window.reach(axis)
+    count = (-(-room // stride) if ceil else room // stride) + 1
+    if count < 1:
+        raise OracleError("a window larger than the tensor")
+    return count - 1 if ceil and (count - 1) * stride >= size + pads[0] else count
 
 
 def windows(x: Array, window: Window, pads: list[tuple[int, int]], fill: float) -> Array:

@@ -188,7 +188,8 @@ class Oracle:
 def compute(step: Step, machine: bool) -> Values:
     """The values of one node. `machine`: its floats are machine numbers."""
     own = operators.find(step.domain, step.op)
-    plain = all(is_plain(v) for v in step.inputs)
+    data = step.inputs[:1] if step.op in operators.SIZED else step.inputs
+    plain = all(is_plain(v) for v in data)
     if machine or (plain and step.op not in operators.MAKES_REALS):
         special = operators.INTEGERS.get((step.domain, step.op))
         return standard(step, step.inputs) if special is None else special(step)

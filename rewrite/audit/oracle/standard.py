@@ -16,6 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from rewrite.audit.oracle.real import Real
 from rewrite.audit.oracle.step import OracleError, Step, Value, Values
 from rewrite.ops.dtypes import integer_range, of_numpy, to_numpy
 from rewrite.ops.evaluate import OPEN, evaluate
@@ -26,18 +27,14 @@ _EXACT_INTEGERS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}
 
 def standard(step: Step, inputs: Sequence[Value | None]) -> Values:
     """The operator's value in the types of the operands."""
-    arrays: list[Array | None] = []
-    for value in inputs:
-        if value is not None and not isinstance(value, np.ndarray):
-            value = value.floats
-        arrays.append(value)
+    arrays = [value.floats if isinstance(value, Real) else value for value in inputs]
     _check(step, arrays)
     try:
         found = evaluate(step.domain, step.op, step.opset, arrays, step.attributes, step.n_outputs)
     except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
         raise OracleError(f"{step.op}: {problem}") from problem
     if found is not None and found != OPEN:
-        return tuple(found)
+        return tuple(np.asarray(array) for array in found)
     if step.domain != "":
         raise OracleError(f"no exact value of {step.domain}::{step.op} is known")
     return reference(step, arrays)
