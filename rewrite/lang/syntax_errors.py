@@ -192,8 +192,6 @@ def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str
         return "a type inside an infix pattern or alternative needs parentheses: `a + (b: const)`"
     if kind == "BAR" and {"LSQB", "COMMA"} <= accepted:
         return "a typed value among alternatives needs parentheses: `(x: const) | Relu(x)`"
-    if kind == "AS" and _after_guard(error):
-        return "the name comes before the guard: `pattern as name if (condition)`"
     if kind == "QUESTION":
         return "`name?` can only be an operand of an operator: `Conv(x, W, B?)`"
     if kind == "EQUAL" and "SAME" in accepted:
@@ -208,11 +206,13 @@ def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str
         return f"names other than those of operators and values are lower_case, not `{found}`"
     if kind == "LOWER" and "UPPER" in accepted and "LOWER" not in accepted:
         return f"operators are written as in ONNX, in UpperCase; `{found}` is not"
-    return _word_hint(found, accepted)
+    return _word_hint(found, accepted, error)
 
 
-def _word_hint(found: Token, accepted: frozenset[str]) -> str | None:
+def _word_hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str | None:
     kind = found.type
+    if kind == "AS" and _after_guard(error):
+        return "the name comes before the guard: `pattern as name if (condition)`"
     if kind == "WHERE" and "SEMICOLON" in accepted:
         return "close the `case` with `}` first"
     if kind in WORDS and accepted & NAMES and kind not in CLAUSES | {"AS", "IF"}:
