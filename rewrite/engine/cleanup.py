@@ -3,7 +3,8 @@
 In: a model's `Facts`. Out: the model with the same results, and the values whose uses changed.
 
 Not merged: nodes that draw random numbers or hold subgraphs, nodes of domains nobody describes,
-QuantizeLinear and DequantizeLinear (runtimes fuse a pair per consumer, and undo a merge).
+QuantizeLinear and DequantizeLinear (runtimes fuse a pair per consumer, and undo a merge);
+statistics that a BatchNormalization in training updates (runtimes do it in place).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
 from rewrite.graph.keys import MESSAGES, attribute_key, content, tensors_of
-from rewrite.graph.uses import nodes_of, rewire
+from rewrite.graph.uses import nodes_of, rewire, uses_of
 from rewrite.graph.versions import FREE_INITIALIZERS
 
 _SMALL = 1 << 12  # bytes: always compared
@@ -86,7 +87,7 @@ class Tidier:
                 continue
             first: dict[Hashable, ir.Value] = {}
             for value in values:
-                digest = self._digest(value)
+                digest = None if _is_updated(value) else self._digest(value)
                 if digest is None:
                     continue
                 keeper = first.setdefault(digest, value)
@@ -181,6 +182,21 @@ class Tidier:
             return False
         done.finish()
         return True
+
+
+def _is_updated(value: ir.Value) -> bool:
+    """Whether the value is the running mean or variance of a BatchNormalization in training.
+
+    Before opset 14 that is one with more than one output, from then on one with `training_mode`.
+    """
+    for usage in uses_of(value):
+        node = usage.node
+        if node._op_type != "BatchNormalization" or usage.idx not in (3, 4):
+            continue
+        training = node.attributes.data.get("training_mode")
+        if len(node.outputs) > 1 or (training is not None and training.value != 0):
+            return True
+    return False
 
 
 def _move_users(pairs: Sequence[tuple[ir.Value, ir.Value]]) -> bool:

@@ -91,6 +91,19 @@ def test_zero_and_minus_zero_are_two_constants(rewriter):
     assert len(rewriter("", text, tidy=True).ops) == 3
 
 
+@pytest.mark.parametrize(("training", "left"), [(1, ["g", "m", "v"]), (0, ["g"])])
+def test_statistics_that_training_updates_are_not_shared(rewriter, training, left):
+    """ONNX Runtime writes the new mean and variance into the initializers it was given."""
+    outputs = "y, mean, var" if training else "y"
+    text = (
+        f"g (float[1,2] x) => (float[1,2] y{', float[2] mean, float[2] var' if training else ''}) "
+        "<float[2] g = {1, 2}, float[2] b = {1, 2}, float[2] m = {1, 2}, float[2] v = {1, 2}> "
+        f"{{ {outputs} = BatchNormalization<training_mode = {training}>(x, g, b, m, v) }}"
+    )
+    found = rewriter("", text, tidy=True)
+    assert [tensor.name for tensor in found.model.graph.initializer] == left
+
+
 def test_dequantize_linear_stays_one_per_consumer(rewriter):
     text = (
         "g (uint8[2] a) => (float[2] y, float[2] z) <float s = {0.5}, uint8 p = {3}> "
