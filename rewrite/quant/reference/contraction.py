@@ -57,7 +57,7 @@ class Window:
             for i, d, n, s in zip(at, self.dilations, self.sizes, self.strides, strict=True)
         ]
         index: tuple[Any, ...] = (..., *slices)
-        return padded[index]
+        return np.asarray(padded[index])
 
     def pad(self, x: Array, fill: int = 0) -> Array:
         """The operand with its border, and as much behind it as the last window needs."""
