@@ -133,7 +133,7 @@ def _needs(graph: ir.Graph, nodes: Sequence[ir.Node], roots: Sequence[Root]) -> 
                 needs.others.append(value)
         elif maker._graph is graph:
             needs.makers.append(maker)
-        else:
+        elif maker not in nodes:
             needs.others.append(value)
     return needs
 

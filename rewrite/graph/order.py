@@ -16,7 +16,7 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from rewrite.graph.names import holds_graph, subgraphs
-from rewrite.graph.uses import nodes_of
+from rewrite.graph.uses import nodes_of, put_after
 
 Label = tuple[int, ...]
 LONGEST_LABEL = 64  # then the graph is numbered anew: 31 edits in a row at one place
@@ -44,7 +44,7 @@ class Order:
         """Put nodes (new ones, or ones of this graph) right behind `anchor`, in their order."""
         label = self.label(graph, anchor)
         labels = self._labels[graph]
-        graph.insert_after(anchor, nodes)
+        put_after(graph, anchor, nodes)
         if len(label) + 2 > LONGEST_LABEL:
             del self._labels[graph]
             return

@@ -158,9 +158,9 @@ class _Reader:
         inputs = self._inputs(proto, values, where)
         initializers = self._initializers(proto, values, infos, where)
         self._sources.update(values.values())
-        self._declare_outputs(proto.node, values, infos, where)
+        outputs_of = self._declare_outputs(proto.node, values, infos, where)
         scopes.append(values)
-        nodes = self._nodes(proto.node, scopes, where)
+        nodes = self._nodes(proto.node, outputs_of, scopes, where)
         scopes.pop()
         outputs = self._outputs(proto, values, where)
         if self._problems.found:
@@ -239,20 +239,25 @@ class _Reader:
         values: Scope,
         infos: Mapping[str, onnx.ValueInfoProto],
         where: str,
-    ) -> None:
-        """Values for all results first: a node may come before the node that it needs."""
+    ) -> list[list[ir.Value]]:
+        """The outputs of all nodes, made first: a node may come before the node that it needs."""
         declared = self.declared.infos
-        make = ir.Value
+        make, made = ir.Value, []
         for node in nodes:
+            outputs: list[ir.Value] = []
             for name in node.output:
                 if not name:
-                    continue
-                if name in values:
+                    value = make(name="")
+                elif name in values:
                     self._problems.add("RW507", f"'{name}' has two definitions in {where}")
-                    continue
-                value = values[_text(name)] = make(name=name)
-                if name in infos:
-                    declared[value] = infos[name]
+                    value = values[name]
+                else:
+                    value = values[_text(name)] = make(name=name)
+                    if name in infos:
+                        declared[value] = infos[name]
+                outputs.append(value)
+            made.append(outputs)
+        return made
 
     def _outputs(self, proto: onnx.GraphProto, values: Scope, where: str) -> list[ir.Value]:
         found: list[ir.Value] = []
@@ -302,8 +307,8 @@ class _Reader:
                 self.declared.infos[value] = infos[name]
             inputs.append(value)
         self._sources.update(inputs)
-        self._declare_outputs(proto.node, values, infos, where)
-        nodes = self._nodes(proto.node, [values], where)
+        outputs_of = self._declare_outputs(proto.node, values, infos, where)
+        nodes = self._nodes(proto.node, outputs_of, [values], where)
         outputs = []
         for name in proto.output:
             if name not in values:
@@ -336,13 +341,14 @@ class _Reader:
     def _nodes(
         self,
         protos: Iterable[onnx.NodeProto],
+        outputs_of: Iterable[list[ir.Value]],
         scopes: list[Scope],
         where: str,
     ) -> list[ir.Node]:
         values, sources = scopes[-1], self._sources
         domains, op_types = self.domains, self.op_types
         made: list[ir.Node] = []
-        for proto in protos:
+        for proto, outputs in zip(protos, outputs_of, strict=True):
             inputs: list[ir.Value | None] = []
             for name in proto.input:
                 value = values.get(name)
@@ -351,10 +357,10 @@ class _Reader:
                 elif value._producer is None and value not in sources:
                     self.in_order = False
                 inputs.append(value)
-            outputs = [values[n] if n else ir.Value(name="") for n in proto.output]
             if self._problems.found and any(v.producer() is not None for v in outputs):
                 continue  # a second definition: reported already
-            attributes = [self._attribute(a, scopes, where) for a in proto.attribute]
+            entries = proto.attribute
+            attributes = [self._attribute(a, scopes, where) for a in entries] if entries else ()
             domain, op_type = proto.domain, proto.op_type
             node = making.node(
                 domains.setdefault(domain, domain),

@@ -3,8 +3,9 @@
 In: a value, a node, a graph. Out: how many uses a value has, and the uses one by one; the nodes of
 a graph. `Value.uses()` copies all uses, and a weight may have thousands; onnx-ir offers no other
 way, so its private tables are read here, and in `dead.is_unused`, which is asked of every node.
-`rewire`, `release` and `take_out` are what `Node.replace_input_with` and `Graph.remove` do, and
-`nodes_of` is `list(graph)`, at a fraction of their price.
+`rewire`, `release`, `put_after` and `take_out` are what `Node.replace_input_with`,
+`Graph.insert_after` and `Graph.remove` do, and `nodes_of` is `list(graph)`, at a fraction of their
+price.
 
 Where something is asked of every node, at every step, the code of this package and of the engine
 reads onnx-ir's fields (`_op_type`, `_graph`, `_producer`) and not its properties: each of those is
@@ -17,6 +18,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import onnx_ir as ir
+from onnx_ir._core import Usage
 
 
 def uses_of(value: ir.Value) -> Collection[Any]:
@@ -43,7 +45,7 @@ def rewire(node: ir.Node, index: int, value: ir.Value | None) -> None:
         uses: dict[Any, None] = old._uses
         del uses[node, index]  # keys are named tuples: equal to plain ones
     if value is not None:
-        value._add_usage(node, index)
+        value._uses[tuple.__new__(Usage, (node, index))] = None
     if node.device_configurations and old is not None and old is not value:
         node._drop_sharding_for_value(old)
 
@@ -70,6 +72,13 @@ def nodes_of(graph: ir.Graph) -> list[ir.Node]:
         found.append(box.value)
         box = box.next
     return found
+
+
+def put_after(graph: ir.Graph, anchor: ir.Node, nodes: Iterable[ir.Node]) -> None:
+    """Put nodes, which are in no other graph, right behind one of a graph."""
+    for node in nodes:
+        graph._set_node_graph_to_self_and_assign_names(node)
+    graph._nodes.insert_after(anchor, nodes)
 
 
 def take_out(nodes: Iterable[ir.Node]) -> None:

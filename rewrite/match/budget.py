@@ -32,10 +32,10 @@ class Exhausted(Unknown):
 
 
 class _Meter:
-    __slots__ = ("left", "limit", "look", "whole")
+    __slots__ = ("left", "limit", "look", "steps", "whole")
 
     def __init__(self) -> None:
-        self.limit = self.whole = self.left = self.look = 0
+        self.limit = self.whole = self.left = self.look = self.steps = 0
 
 
 _meter: ContextVar[_Meter | None] = ContextVar("meter", default=None)
@@ -50,8 +50,17 @@ def begin() -> None:
     limit = element_limit.get()
     if limit != meter.limit:
         meter.limit, meter.whole = limit, max(_LEAST, _PASSES * limit)
+    meter.steps = 0
     meter.left = meter.whole
     meter.look = meter.left - _CLOCK_EVERY
+
+
+def step() -> int:
+    """Count a choice; how many this attempt has met."""
+    meter = _meter.get()
+    assert meter is not None  # a search starts with `begin`
+    meter.steps += 1
+    return meter.steps
 
 
 def spend(work: int) -> None:

@@ -46,8 +46,7 @@ def generate(pattern: f.Pattern) -> Program | str:
         return str(reason)
     text = "\n".join(unit.text())
     check(text)
-    searches = "tick(" in text or "arranged(" in text
-    return Program.of(compile(text, "<pattern>", "exec"), tuple(unit.constants), searches)
+    return Program.of(compile(text, "<pattern>", "exec"), tuple(unit.constants))
 
 
 @dataclass

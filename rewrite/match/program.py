@@ -13,18 +13,14 @@ from types import CodeType
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`code` defines `match`; its free names are `c0`, `c1`, ... and those of runtime.py.
-
-    `searches`: it counts the choices that it makes.
-    """
+    """`code` defines `match`; its free names are `c0`, `c1`, ... and those of runtime.py."""
 
     data: bytes
-    searches: bool
 
     @classmethod
-    def of(cls, code: CodeType, constants: tuple[object, ...], searches: bool) -> Program:
+    def of(cls, code: CodeType, constants: tuple[object, ...]) -> Program:
         """The program of a code object and of the table of constants that it refers to."""
-        return cls(pickle.dumps((marshal.dumps(code), constants), protocol=5), searches)
+        return cls(pickle.dumps((marshal.dumps(code), constants), protocol=5))
 
     @property
     def code(self) -> CodeType:

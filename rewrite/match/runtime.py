@@ -7,7 +7,6 @@ In: facts, a rule, values and nodes. Out: answers for the straight-line code of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from typing import cast
 
 import onnx_ir as ir
@@ -29,16 +28,13 @@ Matching = Callable[[ir.Node, Facts, CompiledRule, Target | None], Match | None]
 
 UNSET = object()
 
-_steps: ContextVar[list[int]] = ContextVar("steps")
-
 
 def tick() -> None:
     """Count a choice."""
-    steps = _steps.get()
-    steps[0] += 1
-    if steps[0] > structure.MOST_STEPS:
+    steps = budget.step()
+    if steps > structure.MOST_STEPS:
         raise structure.OutOfSteps
-    if steps[0] % structure.CLOCK_EVERY == 0:
+    if steps % structure.CLOCK_EVERY == 0:
         budget.look_at_clock()
 
 
@@ -169,11 +165,11 @@ def load(program: Program) -> Matching:
     }
     exec(program.code, space)  # noqa: S102 - checked by codecheck before it was compiled
     run = cast(Matching, space["match"])
-    return _limited(_counted(run) if program.searches else run)
+    return _limited(run)
 
 
 def _limited(run: Matching) -> Matching:
-    """The same within an allowance of work."""
+    """The same within an allowance of work and a number of choices."""
 
     def match(
         node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
@@ -183,20 +179,5 @@ def _limited(run: Matching) -> Matching:
             return run(node, facts, rule, target)
         except (structure.OutOfSteps, budget.Exhausted):
             return None
-
-    return match
-
-
-def _counted(run: Matching) -> Matching:
-    """The same within a number of choices."""
-
-    def match(
-        node: ir.Node, facts: Facts, rule: CompiledRule, target: Target | None
-    ) -> Match | None:
-        token = _steps.set([0])
-        try:
-            return run(node, facts, rule, target)
-        finally:
-            _steps.reset(token)
 
     return match

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
@@ -258,7 +258,20 @@ class Env:
 
     def bound(self, name: str, value: object) -> Env:
         """The same environment with one more name."""
-        return replace(self, names={**self.names, name: value})
+        return self._with({**self.names, name: value}, self.lets)
+
+    def _with(self, names: dict[str, object], lets: Mapping[str, Callable[[Env], object]]) -> Env:
+        """The same environment with other names and definitions."""
+        return Env(
+            names,
+            self.facts,
+            self.target,
+            self.branches,
+            self.nodes,
+            lets,
+            self._tensors,
+            self._failed,
+        )
 
     def lookup(self, name: str) -> object:
         """What the name is bound to."""
@@ -272,7 +285,7 @@ class Env:
             raise Unknown(self._failed[name])
         lets = {k: v for k, v in self.lets.items() if k != name}
         try:
-            value = self.names[name] = definition(replace(self, lets=lets))
+            value = self.names[name] = definition(self._with(self.names, lets))
         except Unknown as unknown:
             self._failed[name] = unknown.reason
             raise
