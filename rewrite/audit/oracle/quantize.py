@@ -100,6 +100,8 @@ def quantized(
     zeros = spread_zero(zero, x.shape, axis, block)
     low, high = code.low - int(zeros.max()), code.high - int(zeros.min())
     found = reals.nearest(x, width, low, high, step.notes.doubts)
+    if step.notes.steps is not None:
+        step.notes.steps[step.key] = np.asarray(x.floats / width.floats() + zeros)
     missing = np.isnan(found)
     if missing.any():
         step.fault("NaN has no code", int(missing.sum()))

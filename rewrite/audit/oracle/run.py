@@ -105,12 +105,27 @@ class Oracle:
 
     # --- running -------------------------------------------------------------------------------
 
-    def run(self, feeds: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
-        """One run. `watch` is told every computed value by name, in order.
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        watch: Watch | None = None,
+        steps: dict[str, Array] | None = None,
+    ) -> Outcome:
+        """One run. `watch` is told every value that depends on the inputs by name, in order.
 
-        Raises `OracleError` where a value has no definition, or memory or a limit ends it.
+        `steps` receives, for the codes that each quantization gives, the numbers before rounding
+        and saturation, in steps with the zero point added. Raises `OracleError` where a value has
+        no definition, or memory ends the run.
         """
-        notes = Notes(faults=list(self._fixed.faults))
+        try:
+            return self._run(feeds, watch, steps)
+        except MemoryError as problem:
+            raise OracleError("the run takes too much memory") from problem
+
+    def _run(
+        self, feeds: Mapping[str, Array], watch: Watch | None, steps: dict[str, Array] | None
+    ) -> Outcome:
+        notes = Notes(faults=list(self._fixed.faults), steps=steps)
         values: dict[ir.Value, Value] = {}
         for value in self.graph.inputs:
             found = feeds.get(value.name or "")
@@ -127,7 +142,7 @@ class Oracle:
 
     def _tell(self, node: ir.Node, values: Mapping[ir.Value, Value], watch: Watch) -> None:
         for output in node.outputs:
-            found = values.get(output, self._constants.get(output))
+            found = values.get(output)
             if found is not None and output.name:
                 watch(output.name, found)
 
@@ -175,7 +190,7 @@ class Oracle:
             opset = self.loaded.facts.opset(node)
             step = Step(
                 node.domain, node.op_type, opset, given, attributes,
-                len(node.outputs), _name(node), notes,
+                len(node.outputs), _name(node), notes, node.outputs[0].name or "",
             )  # fmt: skip
             return compute(step, node in self._machine)
         except OracleError as problem:

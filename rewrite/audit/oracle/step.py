@@ -38,12 +38,14 @@ class Notes:
 
     doubts: Doubts = field(default_factory=Doubts)
     faults: list[Fault] = field(default_factory=list)
+    # Where somebody asks for them: by the output of a quantization, its numbers in steps.
+    steps: dict[str, Array] | None = None
 
 
 class Step(Attributes):
     """One node and the values of its operands."""
 
-    __slots__ = ("domain", "inputs", "n_outputs", "name", "notes", "op")
+    __slots__ = ("domain", "inputs", "key", "n_outputs", "name", "notes", "op")
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Step(Attributes):
         n_outputs: int,
         name: str,
         notes: Notes,
+        key: str = "",
     ) -> None:
         self.domain = domain
         self.op = op
@@ -64,6 +67,7 @@ class Step(Attributes):
         self.n_outputs = n_outputs
         self.name = name
         self.notes = notes
+        self.key = key  # its first output
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
@@ -99,7 +103,7 @@ class Step(Attributes):
         domain: str = "",
     ) -> Step:
         """Another node in the place of this one."""
-        return Step("", op, self.opset, inputs, attributes, 1, self.name, self.notes)
+        return Step("", op, self.opset, inputs, attributes, 1, self.name, self.notes, self.key)
 
 
 Operator = Callable[[Step], Values | None]
