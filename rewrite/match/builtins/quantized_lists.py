@@ -110,3 +110,31 @@ def nibbles(v: Tensor) -> Tensor:
     if array.shape[-1] % 2:
         array = np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, 1)])
     return Tensor(array[..., 0::2] | array[..., 1::2] << 4, "u8")
+
+
+@builtin
+def coded(env: Env, list_: Items) -> bool:
+    """Whether all values are dequantized codes of one type, each with one scale and zero point."""
+    types = set()
+    for item in list_:
+        node = item.producer() if is_graph_value(item) else None
+        if node is None or node.op_type != "DequantizeLinear":
+            return False
+        found = of_value(env, item)
+        if found.faults or found.params.axis is not None:
+            return False
+        types.add((found.params.code.name, found.params.scale.dtype.name))
+    return len(types) == 1
+
+
+@builtin
+def coded_triples(env: Env, list_: Items) -> Items:
+    """Of dequantized values: codes, scale and zero point of the first, of the second, ..."""
+    triples: list[object] = []
+    for item in list_:
+        found = of_value(env, item)
+        operands = env.facts.operands(found.node)
+        zero = operands[2] if len(operands) > 2 else None
+        absent = Tensor(np.zeros((), np.int64), found.params.code.name)
+        triples += [found.operand, operands[1], absent if zero is None else zero]
+    return tuple(triples)
