@@ -1,8 +1,8 @@
-"""Where the shipped rule packs and targets lie.
+"""Where the shipped rule packs, targets and pages lie.
 
-In: nothing. Out: `folder(kind)` and `shipped(kind)` for "rules" and "targets". An installed
-wheel carries both inside the package (pyproject.toml, force-include); a checkout, and an editable
-install of it, has them beside the package.
+In: nothing. Out: `folder(kind)` and `shipped(kind)` for "rules" and "targets", `page(code)` for the
+page of an error. An installed wheel carries them inside the package (pyproject.toml, sources); a
+checkout, and an editable install of it, has them beside the package.
 """
 
 from __future__ import annotations
@@ -14,19 +14,30 @@ from rewrite.errors import error
 
 Kind = Literal["rules", "targets"]
 
+_PACKAGE = Path(__file__).resolve().parent
+
 
 def folder(kind: Kind) -> Path:
     """The folder that holds the shipped packs or targets."""
-    package = Path(__file__).resolve().parent
-    for place in (package / "_data" / kind, package.parent / kind):
+    for place in _places(kind):
         if place.is_dir():
             return place
     raise error(
         "RW001",
         f"the installed package has no {kind}/ folder",
         hint="install onnx-rewrite again",
-        subject=str(package),
+        subject=str(_PACKAGE),
     )
+
+
+def page(code: str) -> Path | None:
+    """The page that explains an error, where the pages were installed."""
+    pages = (place / "errors" / f"{code}.md" for place in _places("docs"))
+    return next((path for path in pages if path.is_file()), None)
+
+
+def _places(name: str) -> tuple[Path, Path]:
+    return _PACKAGE / "_data" / name, _PACKAGE.parent / name
 
 
 def shipped(kind: Kind) -> dict[str, Path]:

@@ -1,15 +1,17 @@
 """What a person is told about problems.
 
-In: a `RewriteError`. Out: its messages, each with the line of text that it is about.
+In: a `RewriteError`. Out: its messages, each with the line of text that it is about, and the page
+that explains it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rewrite.errors import Diagnostic, RewriteError, render
+from rewrite import resources
+from rewrite.errors import Diagnostic, RewriteError, render, visible
 
 # What a pack may not make us read is not shown either: files that lead out of it, no files.
 _NOT_READ = frozenset({"RW301", "RW314", "RW315"})
@@ -17,7 +19,7 @@ _LONGEST = 4 << 20  # bytes of text that a line is shown of
 
 
 def told(problem: RewriteError) -> Iterator[str]:
-    """One text per diagnostic.
+    """One text per diagnostic; the last of each code ends with the place of its page.
 
     Those about no text, as the faults of a broken model, come in numbers: the first tells enough.
     """
@@ -26,8 +28,29 @@ def told(problem: RewriteError) -> Iterator[str]:
     if len(others) > 1:
         message = f"{others[0].message} (and {len(others) - 1} more)"
         others = [dataclasses.replace(others[0], message=message)]
-    for diagnostic in placed + others:
-        yield render(diagnostic, source_of(diagnostic))
+    shown = placed + others
+    last = {diagnostic.code: index for index, diagnostic in enumerate(shown)}
+    for index, diagnostic in enumerate(shown):
+        text = render(diagnostic, source_of(diagnostic))
+        yield "\n".join(
+            [text, *(pages([diagnostic.code]) if last[diagnostic.code] == index else ())]
+        )
+
+
+def pages(codes: Iterable[str]) -> Iterator[str]:
+    """Where the pages of these codes lie; nothing of those that were not installed."""
+    for code in codes:
+        path = resources.page(code)
+        if path is not None:
+            yield visible(f"  page: {_nearby(path)}")
+
+
+def _nearby(path: Path) -> Path:
+    """The shortest way to write the path."""
+    try:
+        return path.relative_to(Path.cwd())
+    except (ValueError, OSError):  # it lies elsewhere; the folder where we stand is gone
+        return path
 
 
 def source_of(diagnostic: Diagnostic) -> str | None:

@@ -13,11 +13,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def call(*command: object, cwd: Path) -> str:
+def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    done = subprocess.run(
+    return subprocess.run(
         [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True
     )
+
+
+def call(*command: object, cwd: Path) -> str:
+    done = run(*command, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -56,3 +60,16 @@ def test_rules_are_listed_from_an_empty_folder(environment, tmp_path):
     listed = call(environment / "bin" / "rewrite", "rules", cwd=tmp_path)
     packs = [line.split(":")[0] for line in listed.splitlines() if not line.startswith(" ")]
     assert packs == sorted(path.parent.name for path in (ROOT / "rules").glob("*/pack.yaml"))
+
+
+def test_messages_name_the_page_that_explains_them(environment, tmp_path):
+    """The page of every code is there, and the message of one says where."""
+    told = run(environment / "bin" / "rewrite", "rules", "nosuch", cwd=tmp_path)
+    assert told.returncode == 2
+    (row,) = [line for line in told.stderr.splitlines() if line.startswith("  page: ")]
+    page = Path(row.removeprefix("  page: "))
+    assert page.is_relative_to(environment)
+    assert page.read_text(encoding="utf-8").startswith("# RW004: ")
+    installed = {path.name for path in page.parent.glob("*.md")}
+    assert installed == {path.name for path in (ROOT / "docs" / "errors").glob("*.md")}
+    assert (page.parents[1] / "language.md").is_file()

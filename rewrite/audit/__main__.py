@@ -20,7 +20,7 @@ from rewrite.lang.words import suggestion
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.load import load_target
 from rewrite.target.target import Target
-from rewrite.told import source_of, told
+from rewrite.told import pages, source_of, told
 
 PROGRAM = "python -m rewrite.audit"
 
@@ -91,12 +91,15 @@ def _only(names: Sequence[str], packs: Sequence[RulePack]) -> frozenset[str] | N
 
 def _run(packs: Sequence[RulePack], targets: Sequence[Target], only: frozenset[str] | None) -> int:
     failed = count = 0
+    codes: dict[str, None] = {}
     for outcome in (o for pack in packs for o in run_pack(pack, targets, only)):
         count += 1
         if outcome.problem is not None:
             failed += 1
+            codes[outcome.problem.code] = None
             rows = render(outcome.problem, source_of(outcome.problem)).splitlines()
             sys.stdout.write("\n  ".join([f"FAIL {outcome.name}", *rows]) + "\n")
+    sys.stdout.writelines(f"{row}\n" for row in pages(codes))
     sys.stdout.write(f"{count - failed} of {count} examples hold\n")
     return 1 if failed or not count else 0
 

@@ -8,6 +8,7 @@ import pytest
 
 from rewrite.audit.__main__ import main
 
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "errors"
 PACK = "name: mine\ndoc: A test.\nopset: [7, 26]\nexample_opset: 18\n"
 TARGET = "doc: A chip without Relu.\npacks: []\nopset: [7, 26]\ngroups: false\noperators: [Max]\n"
 RULE = '''
@@ -50,6 +51,7 @@ def test_a_rule_for_a_chip_of_ones_own(work, capsys):
     out = capsys.readouterr().out
     assert out.startswith("FAIL relu_to_max: fires plain\n  mine/all.rules:8:3: error[RW702]: ")
     assert '\n      8 |   example fires plain """' in out
+    assert out.endswith(f"\n  page: {PAGES / 'RW702.md'}\n1 of 2 examples hold\n")
 
 
 def test_rules_by_name(work, capsys):
@@ -59,6 +61,7 @@ def test_rules_by_name(work, capsys):
     assert err == (
         "error[RW004]: none of the packs has a rule `relu_max`\n"
         "  hint: did you mean `relu_to_max`?\n"
+        f"  page: {PAGES / 'RW004.md'}\n"
     )
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from rewrite.cli.commands import targets
 from rewrite.errors import Diagnostic, RewriteError, Span, error
 
 REWRITE = [sys.executable, "-m", "rewrite"]
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "errors"
 
 
 def test_help_starts_fast():
@@ -62,10 +64,11 @@ def test_wrong_usage_is_one_message_and_status_2(arguments, capsys):
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    first, second = err.splitlines()
+    first, second, third = err.splitlines()
     assert first.startswith("error[RW002]: ")
     assert second.startswith("  hint: rewrite")
     assert second.endswith("--help")
+    assert third.startswith("  page: ")
 
 
 def test_no_command_prints_help(capsys):
@@ -81,12 +84,35 @@ def test_errors_show_the_line_they_are_about(tmp_path, monkeypatch, capsys):
         raise error("RW406", "no good", Span(str(file), 2, 5, 2, 10), hint="try another")
 
     monkeypatch.setattr(targets, "run", run)
+    monkeypatch.chdir(tmp_path)
     assert main(["targets"]) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"{file}:2:5: error[RW406]: no good",
         "    2 | two words",
         "      |     ^^^^^",
         "  hint: try another",
+        f"  page: {PAGES / 'RW406.md'}",
+    ]
+
+
+def test_each_page_is_named_once_where_it_is(tmp_path, monkeypatch, capsys):
+    def run(_):
+        file = str(tmp_path / "a.yaml")
+        codes = ("RW405", "RW406", "RW405", "RW499")
+        spans = (Span(file, line, 1, line, 2) for line in range(1, 5))
+        raise RewriteError(tuple(map(Diagnostic, codes, "abcd", spans)))
+
+    monkeypatch.setattr(targets, "run", run)
+    monkeypatch.chdir(PAGES.parent)
+    assert main(["targets"]) == 2
+    place = tmp_path / "a.yaml"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{place}:1:1: error[RW405]: a",
+        f"{place}:2:1: error[RW406]: b",
+        "  page: errors/RW406.md",
+        f"{place}:3:1: error[RW405]: c",
+        "  page: errors/RW405.md",
+        f"{place}:4:1: error[RW499]: d",  # no page is there
     ]
 
 
@@ -97,7 +123,9 @@ def test_many_problems_without_a_place_are_one_message(monkeypatch, capsys):
 
     monkeypatch.setattr(targets, "run", run)
     assert main(["targets"]) == 2
-    assert capsys.readouterr().err == "m.onnx: error[RW507]: 'a' twice (and 2 more)\n"
+    first, page = capsys.readouterr().err.splitlines()
+    assert first == "m.onnx: error[RW507]: 'a' twice (and 2 more)"
+    assert page.endswith("RW507.md")
 
 
 def test_a_fault_is_one_line_and_no_traceback(monkeypatch, capsys):
