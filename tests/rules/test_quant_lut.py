@@ -128,6 +128,89 @@ def test_ties_go_to_even_before_an_odd_zero_point(rewrite: Callable[..., Any]) -
     np.testing.assert_array_equal(got[:7], [1, 1, 2, 3, 3, 3, 4])
 
 
+def test_ties_that_float64_loses(rewrite: Callable[..., Any]) -> None:
+    """c s k / k / (2 s) = c / 2, whatever float64 makes of the product and the quotient."""
+    for k in ("0.3", "0.7", "1.1", "0.013"):
+        x, y = Codes("uint8", 0.1, 0), Codes("uint8", 0.2, 1)
+        chain = "a = Mul(d, k)  f = Div(a, k)"
+        found = rewrite(_text(x, y, chain, f"float k = {{{k}}}"), "quant-lut")
+        _check(found, x, y, lambda real: real)
+
+
+def test_sums_that_cancel(rewrite: Callable[..., Any]) -> None:
+    """(x + 1e6) - 1e6: nothing is lost in real numbers."""
+    x, y = Codes("uint8", 0.1, 3), Codes("uint8", 0.2, 1)
+    chain = "a = Add(d, k)  f = Sub(a, k)"
+    _check(rewrite(_text(x, y, chain, "float k = {1e6}"), "quant-lut"), x, y, lambda real: real)
+
+
+SLOPES = [0.11, 0.37, 0.5]
+
+
+@pytest.mark.parametrize("place", [1, 2])
+@pytest.mark.parametrize("source", ["uint8", "int8"])
+def test_a_table_for_each_channel(rewrite: Callable[..., Any], place: int, source: str) -> None:
+    """Scale, slope and offset of a channel of its own, along the second or the last axis."""
+    low = RANGES[source][0]
+    xs = [Codes(source, s, low + z) for s, z in ((0.047, 7), (0.5, 130), (0.02, 255))]
+    y = Codes("int8", 0.031, -5)
+    shape, wide = ((1, 3, 256), "3,1") if place == 1 else ((1, 256, 3), "3")
+    sizes = ",".join(map(str, shape))
+    held = ", ".join(
+        [
+            f"float[3] s = {{{','.join(repr(float(v.step)) for v in xs)}}}",
+            f"{source}[3] z = {{{','.join(str(v.zero) for v in xs)}}}",
+            f"float[{wide}] k = {{{','.join(map(str, SLOPES))}}}",
+            y.held("y"),
+            f"int64[3] n = {{{sizes}}}",
+        ]
+    )
+    found = rewrite(
+        f"""<ir_version: 10, opset_import: ["" : 18]>
+        g ({source}[3,256] x) => (int8[{sizes}] y) <{held}>
+        {{ i = Reshape(x, n)  d = DequantizeLinear <axis = {place}> (i, s, z)  f = PRelu(d, k)
+           y = QuantizeLinear(f, sy, zy) }}""",
+        "quant-lut",
+    )
+    assert found.ops == ["Reshape", "Cast", "Add", "Gather"]
+    codes = np.broadcast_to(_all(source), (3, 256))
+    given = codes if place == 1 else np.ascontiguousarray(codes.T).reshape(3, 256)
+    (got,) = found.run(x=given)
+    expected = np.array(
+        [
+            [y.code(v if (v := c.real(int(code))) >= 0 else v * Fraction(float(np.float32(k))))
+             for code in _all(source)]
+            for c, k in zip(xs, SLOPES, strict=True)
+        ]
+    )  # fmt: skip
+    np.testing.assert_array_equal(got[0] if place == 1 else got[0].T, expected)
+
+
+def test_a_normalization_after_codes(rewrite: Callable[..., Any]) -> None:
+    """BatchNormalization with quantized scales is a table for each channel."""
+    x, y = Codes("uint8", 0.047, 120), Codes("uint8", 0.0613, 90)
+    k, b, m, v = [77, 3, 200], [0.1, -0.2, 0.3], [0.3, 0.2, 0.1], [1.0, 2.0, 3.0]
+    found = rewrite(
+        f"""<ir_version: 10, opset_import: ["" : 18]>
+        g (uint8[3,256] x) => (uint8[1,3,256] y)
+        <{x.held("x")}, {y.held("y")}, uint8[3] k = {{77,3,200}}, float r = {{0.013}},
+         float[3] b = {{0.1,-0.2,0.3}}, float[3] m = {{0.3,0.2,0.1}}, float[3] v = {{1,2,3}},
+         int64[3] n = {{1,3,256}}>
+        {{ i = Reshape(x, n)  d = DequantizeLinear(i, sx, zx)  e = DequantizeLinear(k, r)
+           f = BatchNormalization(d, e, b, m, v)  y = QuantizeLinear(f, sy, zy) }}""",
+        "quant-lut",
+    )
+    (got,) = found.run(x=np.broadcast_to(_all("uint8"), (3, 256)))
+    scale = float(np.float32(0.013))
+    for channel in range(3):
+        mean, bias = float(np.float32(m[channel])), float(np.float32(b[channel]))
+        factor = k[channel] * scale / math.sqrt(v[channel] + float(np.float32(1e-5)))
+        expected = [
+            y.code(Fraction((float(x.real(int(c))) - mean) * factor + bias)) for c in _all("uint8")
+        ]
+        np.testing.assert_array_equal(got[0, channel], expected)
+
+
 def test_saturation(rewrite: Callable[..., Any]) -> None:
     """Quotients beyond int32 and infinities."""
     x, y = Codes("int8", 30.0, 0), Codes("int8", 1e-30, -1)
