@@ -24,10 +24,12 @@ from rewrite.errors import Span
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.lang import ast
+from rewrite.match.builtins import registry
 from rewrite.match.expr import compile_expr
 from rewrite.match.operators import binary, negative
 from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value, weak
 from rewrite.ops import schemas
+from rewrite.ops.call import Array
 from rewrite.ops.dtypes import from_type_string
 from rewrite.schema import DOMAINS, OpSchema
 
@@ -128,6 +130,19 @@ class Builder:
             self.facts.set_type(output, type_)
         admitted(self.facts, schema, values, made.outputs)
         return made
+
+    def make(
+        self, operator: str, operands: Sequence[object], attributes: Mapping[str, object]
+    ) -> ir.Value:
+        """`Maker.make`: the first output of a node of ai.onnx."""
+        schema = self.schema("", operator)
+        given = resolve(self.facts, self.env, schema, attributes, ())
+        return self.node(schema, operands, given, 1).outputs[0]
+
+    def fixed(self, array: Array) -> ir.Value:
+        """`Maker.fixed`: a constant of exactly these bits."""
+        self.nbytes += array.nbytes
+        return edit.new_constant(self.facts, array, f"{self.rule}_const")
 
     def _operands(self, schema: OpSchema, operands: Sequence[object]) -> list[ir.Value | None]:
         values: list[ir.Value | None] = []
@@ -261,7 +276,23 @@ def _compile(expr: ast.Expr) -> Make:
         return _negation(expr)
     if isinstance(expr, ast.Case):
         return _case(expr)
+    if isinstance(expr, ast.Call) and registry.find(expr.function).signature.makes:
+        return _made(expr)
     return _computed(expr)
+
+
+def _made(expr: ast.Call) -> Make:
+    """A function that makes nodes; its arguments may be nodes, too."""
+    call = registry.find(expr.function).call
+    arguments = tuple(_compile(argument) for argument in expr.arguments)
+    keywords = tuple((name, _compile(value)) for name, value in expr.keywords)
+
+    def make(builder: Builder) -> object:
+        positional = tuple([argument(builder) for argument in arguments])
+        named = {name: value(builder) for name, value in keywords}
+        return call(builder.env, positional, named, builder)
+
+    return make
 
 
 def _computed(expr: ast.Expr) -> Make:

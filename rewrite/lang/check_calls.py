@@ -53,8 +53,16 @@ class CallChecker:
             self.errors.add("RW262", f"there is no function `{expr.function}`", expr.span, hint)
             self._infer_all(expr, facts)
             return ANY
+        if signature.makes and not self.makes_nodes():
+            message = f"`{signature.name}` makes nodes"
+            hint = "call it in `emit`, not in what is computed before"
+            self.errors.add("RW260", message, expr.span, hint)
         self.arguments(signature, expr, facts)
         return Info(signature.result)
+
+    def makes_nodes(self) -> bool:
+        """Whether nodes can be made here; the checker of `emit` fills this in."""
+        return False
 
     def _infer_all(self, expr: ast.Call, facts: Facts) -> None:
         for argument in (*expr.arguments, *(value for _, value in expr.keywords)):

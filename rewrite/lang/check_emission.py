@@ -5,7 +5,7 @@ In: the emit statements of an expanded rule, the scope of its match. Out: diagno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rewrite.errors import Label
@@ -80,11 +80,18 @@ class EmissionChecker:
     def _roots_used_too_early(self, statement: ast.EmitStatement) -> None:
         """A root is replaced; an emitted node that used it would use itself."""
         roots = {n for s in self.rule.emit for n in s.names if n in self.statements}
-        for node in _names_used(statement.value):
+        for node in _names_used(statement.value, self.is_maker):
             if node.name in roots and node.name not in self.emitted:
                 message = f"`{node.name}` is replaced here and cannot be an operand"
                 hint = "use what it was computed from"
                 self.errors.add("RW241", message, node.span, hint)
+
+    def is_maker(self, expr: ast.Expr) -> bool:
+        """Whether it calls a function that makes nodes."""
+        if not isinstance(expr, ast.Call):
+            return False
+        signature = self.expressions.vocabulary.functions.get(expr.function)
+        return signature is not None and signature.makes
 
     def _targets(self, statement: ast.EmitStatement) -> None:
         for name in statement.names:
@@ -149,12 +156,15 @@ class _Maker(ExpressionChecker):
         self.computing = 0  # inside what is computed before the nodes are made
 
     def infer(self, expr: ast.Expr, facts: Facts) -> Info:
-        if not _is_computed(expr):
+        if not _is_computed(expr) or self.checker.is_maker(expr):
             return super().infer(expr, facts)
         self.computing += 1
         info = super().infer(expr, facts)
         self.computing -= 1
         return info
+
+    def makes_nodes(self) -> bool:
+        return not self.computing
 
     def make(self, expr: ast.OpExpr, facts: Facts) -> Info:
         if self.computing:
@@ -319,18 +329,26 @@ def _by_name(rule: ast.Rule) -> dict[str, ast.MatchStatement | ast.EachStatement
     return found
 
 
-def _names_used(expr: ast.Expr) -> list[ast.Name | ast.Splat]:
-    """Values that an emitted expression takes as operands; arguments of functions do not count."""
+def _names_used(
+    expr: ast.Expr, is_maker: Callable[[ast.Expr], bool]
+) -> list[ast.Name | ast.Splat]:
+    """Values that an emitted expression takes as operands.
+
+    Arguments of functions do not count, unless the function makes nodes.
+    """
     if isinstance(expr, ast.Name | ast.Splat):
         return [expr]
+    parts: tuple[ast.Expr, ...] = ()
     if isinstance(expr, ast.OpExpr):
-        return [n for operand in expr.operands for n in _names_used(operand)]
-    if isinstance(expr, ast.Binary):
-        return _names_used(expr.left) + _names_used(expr.right)
-    if isinstance(expr, ast.Unary):
-        return _names_used(expr.operand)
-    if isinstance(expr, ast.Case):
-        return [n for arm in expr.arms for n in _names_used(arm.value)]
-    if isinstance(expr, ast.Index):
-        return _names_used(expr.base)
-    return []
+        parts = expr.operands
+    elif isinstance(expr, ast.Binary):
+        parts = (expr.left, expr.right)
+    elif isinstance(expr, ast.Unary):
+        parts = (expr.operand,)
+    elif isinstance(expr, ast.Case):
+        parts = tuple(arm.value for arm in expr.arms)
+    elif isinstance(expr, ast.Index):
+        parts = (expr.base,)
+    elif isinstance(expr, ast.Call) and is_maker(expr):
+        parts = (*expr.arguments, *(value for _, value in expr.keywords))
+    return [name for part in parts for name in _names_used(part, is_maker)]

@@ -157,7 +157,10 @@ def signature(function: FunctionSignature, of: str = "") -> str:
 
 def functions(vocabulary: Vocabulary) -> str:
     written = [(n, f) for n, f in sorted(vocabulary.functions.items()) if "__" not in n]
-    rows = [(signature(f), f.doc) for _, f in written]
+    rows = [
+        (signature(f), f"{f.doc} In `emit` only; makes nodes." if f.makes else f.doc)
+        for _, f in written
+    ]
     return table(("function", ""), rows)
 
 

@@ -40,12 +40,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """A function of the closed set, or a method of `target`. `doc` is one sentence."""
+    """A function of the closed set, or a method of `target`. `doc` is one sentence.
+
+    `makes`: it makes nodes, in `emit` only; its arguments may be nodes.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     result: Kind
     doc: str
+    makes: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ In: annotated functions of the modules of this folder, found by scanning it. Out
 | `Value` | anything that has a type: a graph value, a constant, a number | value |
 | `Dtype` | the name of an element type | dtype |
 | `str`, `bool`, `object` | a string, a truth value, anything | string, bool, any |
+
+A first parameter `env: Env` is the environment; `maker: Maker` makes nodes, for `emit` only.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ def register(name: str, function: Callable[..., object]) -> None:
 @dataclass(frozen=True, slots=True)
 class Builtin:
     signature: FunctionSignature
-    call: Callable[[Env, tuple[object, ...], Mapping[str, object]], object]
+    call: Callable[..., object]  # (env, positional, keywords), and the maker where it makes nodes
 
 
 @cache
@@ -98,14 +100,15 @@ def find(name: str) -> Builtin:
 def _make(name: str, function: Callable[..., object]) -> Builtin:
     signature = inspect.signature(function)
     declared = list(signature.parameters.values())
-    takes_env = bool(declared) and declared[0].annotation == "Env"
+    makes = bool(declared) and declared[0].annotation == "Maker"
+    takes_env = makes or (bool(declared) and declared[0].annotation == "Env")
     declared = declared[1:] if takes_env else declared
     parameters = tuple(_parameter(p) for p in declared)
-    result = _KINDS[str(signature.return_annotation)]
+    result = "value" if makes else _KINDS[str(signature.return_annotation)]
     doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
     converters = tuple(_CONVERTERS[str(p.annotation)] for p in declared)
     call = _caller(name, function, takes_env, parameters, converters)
-    return Builtin(FunctionSignature(name, parameters, result, doc), call)
+    return Builtin(FunctionSignature(name, parameters, result, doc, makes), call)
 
 
 def _parameter(declared: inspect.Parameter) -> Parameter:
@@ -121,19 +124,26 @@ def _caller(
     takes_env: bool,
     parameters: tuple[Parameter, ...],
     converters: tuple[Callable[[Env, object], object], ...],
-) -> Callable[[Env, tuple[object, ...], Mapping[str, object]], object]:
+) -> Callable[..., object]:
     by_name = {p.name: i for i, p in enumerate(parameters)}
-    spelled = [p for p in inspect.signature(function).parameters if p != "env"]
+    spelled = [p for p in inspect.signature(function).parameters if p not in ("env", "maker")]
     variadic = any(p.variadic for p in parameters)
     places = [i for i, p in enumerate(parameters) if p.variadic]
     last = places[0] if places else len(parameters) - 1
 
     numeric = any(p.kind in ("tensor", "list", "any") for p in parameters)
 
-    def call(env: Env, positional: tuple[object, ...], keywords: Mapping[str, object]) -> object:
+    def call(
+        env: Env,
+        positional: tuple[object, ...],
+        keywords: Mapping[str, object],
+        maker: object = None,
+    ) -> object:
         if len(positional) > len(parameters) and not variadic:
             raise Unknown(f"{name} takes at most {len(parameters)} arguments")
-        arguments: list[object] = [env] if takes_env else []
+        arguments: list[object] = []
+        if takes_env:
+            arguments.append(env if maker is None else maker)
         for i, argument in enumerate(positional):
             arguments.append(converters[i if i < last else last](env, argument))
         named: dict[str, object] = {}
