@@ -162,3 +162,21 @@ def _is_minus_zero(chosen: Array, values: Floats, code: CodeType) -> Array:
 
 def _minus_zero(code: CodeType) -> Array:
     return np.asarray(np.float32(-0.0)).astype(code.dtype)
+
+
+def quantize_reciprocal(x: Array, params: QuantParams) -> Array:
+    """Codes as TensorRT computes them: x times 1 / scale in float32, clamped, half to even.
+
+    Symmetric parameters only. Clamping before rounding gives the same codes as after it; the
+    reciprocal does not give the quotient, so ties and neighbours of ties can differ from ONNX.
+    Source: TensorRT documentation, Working with Quantized Types.
+    """
+    _no_nan(x)
+    if not params.symmetric or params.code.kind != "int":
+        raise QuantError("reciprocal scale with a zero point or float codes")
+    scale, _ = spread(params, x.shape)
+    with np.errstate(over="ignore"):
+        inverse = np.float32(1) / scale.astype(np.float32)
+        product = x.astype(np.float32) * inverse
+    clamped = np.clip(product, np.float32(params.code.low), np.float32(params.code.high))
+    return store(np.rint(clamped).astype(np.int64), params.code)

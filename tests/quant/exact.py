@@ -164,8 +164,15 @@ def mean_codes(totals, counts, x_s, y_s, zero, limits, before):
 
 
 def average_pool(inputs, attributes, before):
-    """One and two spatial axes, NCHW, no ceil_mode."""
-    x, x_s, zx, y_s, zy = inputs
+    x, x_s, _, y_s, zy = inputs
+    totals, counts, shape = pool_totals(inputs, attributes)
+    found = mean_codes(totals, counts, x_s, y_s, integer(zy), limits_of(x), before)
+    return np.array(found).reshape(shape)
+
+
+def pool_totals(inputs, attributes):
+    """Sums and counts of each window; NCHW, no ceil_mode."""
+    x, _, zx = inputs[:3]
     values = steps(x, zx)
     rank = x.ndim - 2
     kernel = attributes["kernel_shape"]
@@ -190,8 +197,7 @@ def average_pool(inputs, attributes, before):
                 count += 1
         totals.append(total)
         counts.append(count)
-    found = mean_codes(totals, counts, x_s, y_s, integer(zy), limits_of(x), before)
-    return np.array(found).reshape(*x.shape[:2], *sizes)
+    return totals, counts, (*x.shape[:2], *sizes)
 
 
 def reduce_mean(inputs, attributes, before):

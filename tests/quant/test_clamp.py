@@ -1,7 +1,7 @@
 """Bounds of activations on codes: for every grid point, Q of the clipped number is the clamped Q.
 
 Both sides are evaluated in Python's fractions; the bounds come from `rewrite.quant.clamp`.
-REWRITE_QUANT_GRID multiplies the number of parameter sets (1: some 2 million comparisons).
+REWRITE_QUANT_GRID multiplies the number of parameter sets (1: some 90,000 comparisons per type).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_no_counterexample_on_the_grid(name):
                     for wanted, code, found in zip(before, after, pair, strict=True):
                         assert wanted == min(max(code, found.low), found.high), (scale, zero, a, b)
                         compared += 1
-    assert compared > 100_000
+    assert compared > 50_000
 
 
 @pytest.mark.parametrize("name", TYPES)
