@@ -20,7 +20,7 @@ MOST_LINES = 500
 # Layers from first to last; a layer imports itself and those before it. The values are the
 # libraries it may use besides the standard one, by the name they are imported as.
 LAYERS: dict[tuple[str, ...], set[str]] = {
-    ("errors", "schema", "resources", "told"): set(),
+    ("errors", "files", "schema", "resources", "told"): set(),
     ("quant",): {"numpy", "ml_dtypes"},
     ("lang",): {"lark", "yaml"},
     ("target",): {"yaml"},

@@ -6,13 +6,12 @@ In: diagnostics, texts, paths. Out: messages on stderr, files written whole or n
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rewrite import files
 from rewrite.errors import RewriteError, error
 from rewrite.told import told
 
@@ -40,7 +39,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: into a neighbour first, then renamed.
+    """Write a file whole or not at all.
 
     Where a link leads there the file is written; devices and pipes are written to as they are.
     """
@@ -49,31 +48,11 @@ def write_text(path: Path, text: str) -> None:
             with path.open("w", **_UTF8) as stream:
                 stream.write(text)
         else:
-            _write_whole(path.resolve(), text)
+            with files.whole(path.resolve()) as target:
+                target.write(text.encode(**_UTF8))
     except (OSError, RuntimeError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".rewrite-", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", **_UTF8) as stream:
-            stream.write(text)
-        Path(name).chmod(_mode(path))
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _mode(path: Path) -> int:
-    """The permissions of the file to be replaced, or those that a new file would have."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 @contextlib.contextmanager

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -20,6 +19,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
+from rewrite import files
 from rewrite.errors import error
 from rewrite.graph import wire, write
 from rewrite.graph.model import LoadedModel
@@ -95,11 +95,11 @@ def _save(loaded: LoadedModel, target: Path, data_path: Path) -> None:
     data = message(loaded, plan.write).SerializeToString()
     sizes = {key: tensor.nbytes for key, tensor in plan.holes.items()}
     pieces = wire.splice(data, sizes.__getitem__, frozenset(sizes))
-    with _new_file(target) as model_file:
+    with files.whole(target) as model_file:
         if not plan.outside:
             _write_pieces(model_file, pieces, plan)
             return
-        with _new_file(data_path) as data_file:
+        with files.whole(data_path) as data_file:
             _write_outside(data_file, plan)
             _write_pieces(model_file, pieces, plan)
             model_file.flush()
@@ -164,18 +164,6 @@ def _refuse_inputs(loaded: LoadedModel, target: Path, data_path: Path) -> None:
         if path.exists() and not path.is_file():
             kind = "a folder" if path.is_dir() else "not a regular file"
             raise error("RW513", f"cannot write the model: it is {kind}", subject=str(path))
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when all went well, and vanishes when not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("xb") as stream:
-            yield stream
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_pieces(stream: IO[bytes], pieces: Iterable[wire.Piece], plan: _Plan) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 from pathlib import Path
+
+from rewrite import files
 
 FORMAT = b"rewrite-match-2\n"
 MOST_FILES = 32
@@ -73,22 +74,16 @@ def write(file: Path, payload: bytes) -> str:
         return "there is too much to be kept"
     try:
         _tidy(file.parent)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-    except OSError as problem:
-        return f"not written: {problem}"
-    try:
-        with os.fdopen(handle, "wb") as stream:
+        with files.whole(file, 0o600) as stream:
             stream.write(data)
-        Path(name).replace(file)
     except OSError as problem:
-        Path(name).unlink(missing_ok=True)
         return f"not written: {problem}"
     return "written"
 
 
 def _tidy(folder: Path) -> None:
     """Drop the oldest files, so that the folder stays small."""
-    files = [p for p in folder.iterdir() if p.suffix == SUFFIX or p.name.startswith(".new-")]
-    by_age = sorted(files, key=lambda p: (p.stat().st_mtime_ns, p.name))
+    ours = (p for p in folder.iterdir() if p.suffix == SUFFIX or p.name.startswith(files.PART))
+    by_age = sorted(ours, key=lambda p: (p.stat().st_mtime_ns, p.name))
     for path in by_age[: max(0, len(by_age) - MOST_FILES + 1)]:
         path.unlink(missing_ok=True)

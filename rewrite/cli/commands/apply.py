@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,6 +173,8 @@ def _verify(arguments: argparse.Namespace, result: Result, output: Path | None) 
 
     if output is not None:
         return compare(arguments.model, output, arguments.verify, result.ledger)
+    import tempfile
+
     from rewrite.graph import io
 
     with tempfile.TemporaryDirectory(prefix="rewrite-") as folder:
