@@ -11,7 +11,7 @@ run is not verified, and says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -137,7 +137,9 @@ class _Trial:
 
     def _varies(self, feeds: Feeds, base: Outputs) -> bool:
         """Whether the original gives something else when it runs again."""
-        repeats = _REPEATS if _may_draw(self.old.proto.graph) else 1
+        proto = self.old.proto
+        bodies = (proto.graph.node, *(function.node for function in proto.functions))
+        repeats = _REPEATS if any(map(_may_draw, bodies)) else 1
         names = self._names()
         again = (self.first.run(feeds) for _ in range(repeats))
         return any(_differ(names, base, outputs) for outputs in again)
@@ -237,13 +239,13 @@ def _differ(names: Sequence[str], before: Outputs, after: Outputs) -> bool:
     return any(differ(k, a, b, Bound()) for k, a, b in zip(names, before, after, strict=True))
 
 
-def _may_draw(graph: onnx.GraphProto) -> bool:
-    """Whether an operator in the graph may draw random numbers."""
-    for node in graph.node:
+def _may_draw(nodes: Iterable[onnx.NodeProto]) -> bool:
+    """Whether an operator of a graph or function may draw random numbers."""
+    for node in nodes:
         if node.op_type in RANDOM or "Dropout" in node.op_type:
             return True
-        inner = (g for a in node.attribute for g in (a.g, *a.graphs))
-        if any(_may_draw(g) for g in inner):
+        inner = (g.node for a in node.attribute for g in (a.g, *a.graphs))
+        if any(map(_may_draw, inner)):
             return True
     return False
 
