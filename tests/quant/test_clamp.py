@@ -82,7 +82,8 @@ def test_no_counterexample_on_the_grid(name):
                     for wanted, code, found in zip(before, after, pair, strict=True):
                         assert wanted == min(max(code, found.low), found.high), (scale, zero, a, b)
                         compared += 1
-    assert compared > 50_000
+    assert compared > 50_000 * SIZE // 2
+    print(f"{name}: {compared} comparisons")
 
 
 @pytest.mark.parametrize("name", TYPES)
