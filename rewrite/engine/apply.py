@@ -2,7 +2,7 @@
 
 In: a `Match` and the model's `Facts`. Out: the graph rewritten (`Done`), or the graph exactly as
 it was and the reason (`RefusedError`). Build the new nodes; show the obligation of every root;
-replace; remove what is then unused.
+enclose them in a function where the rule says so; replace; remove what is then unused.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import cast
 import onnx_ir as ir
 
 from rewrite.engine.emit import Builder, Statement, compile_emit
+from rewrite.engine.emitted_group import EmittedGroup
 from rewrite.engine.obligation import unmet
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.sizes import merged
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
+from rewrite.graph.outline import Enclosed
 from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.values import Unknown, is_graph_value
+from rewrite.target.target import Target
 
 # Called with the new nodes after all checks and before the graph is touched; may refuse.
 Approve = Callable[[Sequence[ir.Node]], None]
@@ -34,6 +37,7 @@ class Done:
     removed: tuple[ir.Node, ...]
     roots: tuple[ir.Value, ...]  # the new values
     nbytes: int  # of the constants made
+    group: Enclosed | None = None
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class Applier:
     """Applies matches to the model of `facts`."""
 
     facts: Facts
+    target: Target
+    _groups: dict[CompiledRule, EmittedGroup | None] = field(default_factory=dict)
     _compiled: dict[CompiledRule, tuple[Statement, ...]] = field(default_factory=dict)
 
     def apply(self, match: Match, approve: Approve) -> Done:
@@ -55,6 +61,7 @@ class Applier:
             if reason is not None:
                 raise RefusedError(reason)
             self._share_types(pairs)
+            enclosed = self._enclosed(match, builder, pairs)
             approve(builder.nodes)
             done = edit.replace(self.facts, graph, pairs, builder.nodes, match.nodes)
             if isinstance(done, edit.Refused):
@@ -65,8 +72,21 @@ class Applier:
         except RefusedError:
             edit.discard(builder.nodes)
             raise
+        if enclosed is not None:
+            enclosed.keep(self.facts)
         removed = done.finish()
-        return Done(done.new_nodes, removed, tuple(new for _, new in pairs), builder.nbytes)
+        roots = tuple(new for _, new in pairs)
+        return Done(done.new_nodes, removed, roots, builder.nbytes, enclosed)
+
+    def _enclosed(
+        self, match: Match, builder: Builder, pairs: list[tuple[ir.Value, ir.Value]]
+    ) -> Enclosed | None:
+        """The group of the rule, its call in place of its nodes and of the value that it gives."""
+        rule = match.rule
+        if rule not in self._groups:
+            self._groups[rule] = EmittedGroup.of(rule)
+        group = self._groups[rule]
+        return None if group is None else group.enclose(match, builder, pairs, self.target)
 
     def _share_types(self, pairs: Sequence[tuple[ir.Value, ir.Value]]) -> None:
         """What was known about a root is true of what replaces it: their types are equal."""

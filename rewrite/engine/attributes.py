@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +17,7 @@ from rewrite.engine.refused import RefusedError
 from rewrite.graph.facts import Facts
 from rewrite.match.values import ElementType, Env, Symbol, Tensor, describe, is_graph_value, weak
 from rewrite.ops import schemas
-from rewrite.schema import DTYPES, AttributeSchema, OpSchema
+from rewrite.schema import DTYPES, AttributeKind, AttributeSchema, OpSchema
 
 _SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
 MOST_ITEMS = 1 << 20  # of an emitted attribute
@@ -101,6 +101,26 @@ def convert(declared: AttributeSchema, value: object) -> ir.Attr:
     except (TypeError, ValueError, OverflowError) as problem:
         reason = f"attribute '{declared.name}': {describe(value)} is not {declared.kind}"
         raise RefusedError(reason) from problem
+
+
+def free(name: str, value: object) -> ir.Attr:
+    """A value as an attribute that no schema declares: of the kind that it looks like."""
+    if isinstance(value, Tensor):
+        rounded = value.rounded("s64" if value.array.dtype.kind in "bi" else "f32")
+        value = rounded.tolist() if rounded.dtype.kind in "biuO" else rounded.astype(float).tolist()
+    plain = _plain(value)
+    items = plain if isinstance(plain, tuple) else (plain,)
+    kind = "tensor"
+    if all(isinstance(item, (int, ElementType)) for item in items):
+        kind = "int"
+    elif all(isinstance(item, (int, float)) for item in items):
+        kind = "float"
+    elif all(isinstance(item, str) for item in items):
+        kind = "string"
+    if kind == "tensor":
+        raise RefusedError(f"attribute '{name}': {describe(value)} is no attribute")
+    kind += "s" if isinstance(plain, tuple) else ""
+    return convert(AttributeSchema(name, cast(AttributeKind, kind), False, None), plain)
 
 
 def _plain(value: object) -> object:

@@ -23,7 +23,7 @@ from rewrite.engine.cleanup import Tidier
 from rewrite.engine.completion import Completer
 from rewrite.engine.evaluation import nbytes
 from rewrite.engine.folding import Folder
-from rewrite.engine.grouping import Grouper
+from rewrite.engine.grouping import Grouper, emitted, group_bodies
 from rewrite.engine.journal import Applied, Journal, Log, Reason, Refused, Stop
 from rewrite.engine.ledger import Bound
 from rewrite.engine.limits import Limits, Options, Progress
@@ -101,7 +101,8 @@ class _Run:
         self.options = options
         self.progress = progress
         self.log = Log()
-        self.applier = Applier(self.facts)
+        self.applier = Applier(self.facts, target)
+        self.closed = group_bodies(self.facts, target)  # kernels: no rule looks inside
         self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
         self.dispatch = Dispatch([(phase.work, phase.reach) for phase in self.phases])
@@ -120,7 +121,7 @@ class _Run:
         self.made = 0  # bytes of constants that rules made since they were last counted
         self.folder = Folder(self.facts, self.log, limits, options, self.weights)
         self.tidier = Tidier(self.facts, self.log)
-        self.grouper = Grouper(self.facts, matcher, target, self.log)
+        self.grouper = Grouper(self.facts, matcher, target, self.log, self._attempt)
         self.deadline = time.perf_counter() + limits.seconds
 
     def _weights(self) -> int:
@@ -227,8 +228,10 @@ class _Run:
                 if self.dispatch.settle():
                     continue
                 break
+            if node._graph in self.closed:
+                continue
             found = match(phase.name, node, facts)
-            while found is not None and not self._attempt(phase, node, found):
+            while found is not None and not self._attempt(phase.name, node, found):
                 found = match(phase.name, node, facts, found.rule)
             self.visits += 1
             if self.visits % _CLOCK_EVERY == 0:
@@ -242,7 +245,7 @@ class _Run:
         if self.progress is not None:
             self.progress(phase.name, self.visits, len(phase.work))
 
-    def _attempt(self, phase: _Phase, node: ir.Node, found: Match) -> bool:
+    def _attempt(self, phase: str, node: ir.Node, found: Match) -> bool:
         """Apply a match, or record why not."""
         rule = found.rule
         graph = node.graph
@@ -262,7 +265,7 @@ class _Run:
         try:
             done = self.applier.apply(found, approve)
         except RefusedError as refused:
-            self.log.refuse(Refused(rule.name, phase.name, name, anchor, refused.reason))
+            self.log.refuse(Refused(rule.name, phase, name, anchor, refused.reason))
             return False
         bound = self.bounds.get(rule)
         if bound is None:
@@ -270,8 +273,11 @@ class _Run:
         added = tuple([n.op_type for n in done.added])
         branches = tuple(sorted(found.branches))
         self.log.applied.append(
-            Applied(rule.name, phase.name, bound, name, roots, operators, added, branches)
+            Applied(rule.name, phase, bound, name, roots, operators, added, branches)
         )
+        if done.group is not None:
+            self.closed.add(done.group.function.graph)
+            self.log.groups.append(emitted(done.group, rule.name, name))
         self._after(done, inside)
         return True
 

@@ -1,16 +1,19 @@
 """The `group` phase: matched nodes become calls of local functions in the target's domain.
 
 In: the graph at its fixpoint. Out: groups in the journal. Anchors are looked at from the last node
-to the first, so that of two groups that overlap the longer chain, which ends later, is made.
+to the first, so that of two groups that overlap the longer chain, which ends later, is made. Rules
+that emit what they group are applied as in other phases.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import onnx_ir as ir
 
 from rewrite.engine.journal import Grouped, Log, Refused
 from rewrite.graph.facts import Facts
-from rewrite.graph.outline import Outlined, outline
+from rewrite.graph.outline import Enclosed, Outlined, outline
 from rewrite.graph.uses import nodes_of
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.matcher import Matcher
@@ -19,23 +22,41 @@ from rewrite.target.target import Target
 
 GROUP = PHASES[-1]
 
+# Phase, anchor, match: applied, or refused in the journal.
+Attempt = Callable[[str, ir.Node, Match], bool]
+
+
+def group_bodies(facts: Facts, target: Target) -> set[ir.Graph]:
+    """The bodies of groups that an earlier run made for this target."""
+    functions = facts.model.functions.values()
+    return {f.graph for f in functions if f.domain == target.domain}
+
+
+def emitted(group: Enclosed, rule: str, graph: str) -> Grouped:
+    """The record of a group that a rule emitted."""
+    name, node = group.function.name, str(group.call.outputs[0].name)
+    operators = tuple([inside.op_type for inside in group.nodes])
+    return Grouped(name, rule, graph, node, operators, emitted=True)
+
 
 class Grouper:
     """Makes the groups of one model, where the target allows local functions."""
 
-    def __init__(self, facts: Facts, matcher: Matcher, target: Target, log: Log) -> None:
+    def __init__(
+        self, facts: Facts, matcher: Matcher, target: Target, log: Log, attempt: Attempt
+    ) -> None:
         self.facts = facts
         self.matcher = matcher
         self.target = target
         self.log = log
+        self.attempt = attempt
 
     def run(self) -> None:
         rules = self.matcher.rules(GROUP)
         if not rules or not self.target.groups:
             return
         anchors = frozenset(a for rule in rules for a in rule.anchors)
-        functions = self.facts.model.functions.values()
-        made = {f.graph for f in functions if f.domain == self.target.domain}  # groups already
+        made = group_bodies(self.facts, self.target)
         for graph in self.facts.graphs():
             if self.facts.root(graph) in made:
                 continue
@@ -47,6 +68,11 @@ class Grouper:
         anchor = str(node.outputs[0].name)
         match = self.matcher.match(GROUP, node, self.facts)
         while match is not None:
+            if match.rule.emit:
+                if self.attempt(GROUP, node, match):
+                    return
+                match = self.matcher.match(GROUP, node, self.facts, match.rule)
+                continue
             made = self._outline(graph, match)
             if isinstance(made, Outlined):
                 return
@@ -57,7 +83,7 @@ class Grouper:
     def _outline(self, graph: ir.Graph, match: Match) -> Outlined | str:
         rule = match.rule
         group = rule.group
-        assert group is not None  # rules of this phase have no `emit`; the pack's check says so
+        assert group is not None  # the rule emits nothing
         root = match.env[group.value]
         assert isinstance(root, ir.Value)
         made = outline(

@@ -60,6 +60,7 @@ class Grouped:
     graph: str
     node: str
     nodes: tuple[str, ...]  # operators inside
+    emitted: bool = False  # by a rule that is among those applied, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Journal:
     def fired(self) -> dict[str, int]:
         """Rule -> number of applications, most frequent first, then by name."""
         counts: dict[str, int] = {}
-        for rule in (*(a.rule for a in self.applied), *(g.rule for g in self.groups)):
+        grouped = (g.rule for g in self.groups if not g.emitted)
+        for rule in (*(a.rule for a in self.applied), *grouped):
             counts[rule] = counts.get(rule, 0) + 1
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

@@ -89,7 +89,8 @@ class Ledger:
             (record.rule, record.bound, "claimed by the rule, tested on its examples")
             for record in journal.applied
         ]
-        uses += [(group.rule, EXACT, "nodes outlined unchanged") for group in journal.groups]
+        unchanged = [group.rule for group in journal.groups if not group.emitted]
+        uses += [(rule, EXACT, "nodes outlined unchanged") for rule in unchanged]
         uses += [(f"constant folding of {f.operator}", f.bound, f.evidence) for f in journal.folded]
         return cls(_count(uses))
 

@@ -40,6 +40,20 @@ class Outlined:
 
 
 @dataclass(frozen=True, slots=True)
+class Enclosed:
+    """A call, in no graph yet, in place of new nodes that were in none either."""
+
+    call: ir.Node
+    function: ir.Function
+    key: Hashable
+    nodes: tuple[ir.Node, ...]  # what went into the function
+
+    def keep(self, facts: Facts) -> None:
+        """The call has its place in a graph: the function becomes one of the model's."""
+        _keep(facts, self.key, self.function)
+
+
+@dataclass(frozen=True, slots=True)
 class _Body:
     """What a function would be made of; `key` is equal for equal bodies."""
 
@@ -64,21 +78,65 @@ def outline(
     reason = _why_not(facts, graph, ordered, outputs)
     if reason is not None:
         return Refused(reason)
-    body = _body(facts, ordered, outputs)
+    body = _body(facts, graph, ordered, outputs)
     key = (domain, name, body.key)
     # The copies are made first: afterwards the nodes are no longer wired as they were.
     function = facts.outlined.get(key) or _function(facts, graph, body, domain, name)
-    call = _call(facts, body, domain, function.name, rule)
+    call = _call(facts, body, domain, function.name, rule, body.nodes)
     done = replace(facts, graph, list(zip(outputs, call.outputs, strict=True)), [call], ordered)
     if isinstance(done, Refused):
         discard([call])
         return done
+    _keep(facts, key, function)
+    return Outlined(call, function, body.nodes, done.finish())
+
+
+def _keep(facts: Facts, key: Hashable, function: ir.Function) -> None:
+    """A function that is called belongs to the model, and its body is there to be shared."""
     require_ir(facts, FUNCTIONS, "local functions")
     if key not in facts.outlined:
         facts.outlined[key] = function
         facts.model.functions[function.identifier()] = function
         facts.forget_graphs()
-    return Outlined(call, function, body.nodes, done.finish())
+
+
+def enclose(
+    facts: Facts,
+    graph: ir.Graph,
+    nodes: Sequence[ir.Node],
+    output: ir.Value,
+    domain: str,
+    name: str,
+    attributes: Sequence[ir.Attr],
+    rule: str,
+    matched: Sequence[ir.Node],
+) -> Enclosed | Refused:
+    """New nodes, operands first and in no graph yet, as the body of a function `domain:name`.
+
+    The call has the attributes; the function declares them, and its body uses none. `matched` are
+    the nodes that the call stands for.
+    """
+    members = frozenset(nodes)
+    for node in nodes:
+        reason = _why_not_body(facts, node)
+        if reason is not None:
+            return Refused(reason)
+        for value in node.outputs:
+            if facts.uses_outside(value, members):
+                return Refused("a value inside of the group is used outside of it")
+    body = _body(facts, graph, nodes, (output,))
+    names = tuple(attribute.name for attribute in attributes)
+    key = (domain, name, body.key, names)
+    function = facts.outlined.get(key)
+    if function is None:
+        function = _function(facts, graph, body, domain, name)
+        for given in names:
+            function.attributes[given] = ir.Attr(given, ir.AttributeType.UNDEFINED, None)
+    call = _call(facts, body, domain, function.name, rule, matched)
+    for attribute in attributes:
+        call.attributes.add(attribute)
+    discard(nodes)
+    return Enclosed(call, function, key, tuple(nodes))
 
 
 def _why_not(
@@ -103,6 +161,11 @@ def _why_not(
 def _why_not_node(facts: Facts, graph: ir.Graph, node: ir.Node) -> str | None:
     if node._graph is not graph:
         return "the nodes of a group lie in different graphs"
+    return _why_not_body(facts, node)
+
+
+def _why_not_body(facts: Facts, node: ir.Node) -> str | None:
+    """Why a node cannot be copied into a function."""
     for attribute in node._attributes.data.values():
         if attribute.is_ref():
             return f"'{node.name}' uses a parameter of the function around it"
@@ -118,13 +181,15 @@ def _why_not_node(facts: Facts, graph: ir.Graph, node: ir.Node) -> str | None:
     return None
 
 
-def _body(facts: Facts, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> _Body:
+def _body(
+    facts: Facts, graph: ir.Graph, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]
+) -> _Body:
     inside = {value for node in nodes for value in node._outputs}
     index: dict[ir.Value, str] = {}
     inputs: list[ir.Value] = []
     constants: list[tuple[ir.Value, ir.TensorProtocol]] = []
     wiring: list[Hashable] = []
-    held = _held_by_constant(facts, nodes[0])
+    held = _held_by_constant(facts, graph)
     for number, node in enumerate(nodes):
         for value in node._inputs:
             if value is None or value in inside or value in index:
@@ -149,9 +214,9 @@ def _body(facts: Facts, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -
     return _Body(tuple(nodes), tuple(inputs), tuple(constants), tuple(outputs), key)
 
 
-def _held_by_constant(facts: Facts, node: ir.Node) -> frozenset[str]:
-    """Element types that a Constant node can have beside `node` (below opset 9: floats only)."""
-    opset = 0 if node.graph is None else facts.import_of(node.graph, "")
+def _held_by_constant(facts: Facts, graph: ir.Graph) -> frozenset[str]:
+    """Element types that a Constant node can have in a graph (below opset 9: floats only)."""
+    opset = facts.import_of(graph, "")
     schema = schemas.lookup("", "Constant", opset)
     return frozenset() if schema is None else schema.types[schema.outputs[0].type]
 
@@ -172,8 +237,15 @@ def _shape_of(facts: Facts, node: ir.Node, index: dict[ir.Value, str]) -> Hashab
     )
 
 
-def _call(facts: Facts, body: _Body, domain: str, name: str, rule: str | None) -> ir.Node:
-    props = {OUTLINED: ",".join([node.name or node.op_type for node in body.nodes])}
+def _call(
+    facts: Facts,
+    body: _Body,
+    domain: str,
+    name: str,
+    rule: str | None,
+    nodes: Sequence[ir.Node],
+) -> ir.Node:
+    props = {OUTLINED: ",".join([node.name or node.op_type for node in nodes])}
     if rule is not None:
         props[PROVENANCE] = rule
     title = facts.names.fresh(name)

@@ -365,10 +365,14 @@ class EmitStatement(Node):
 
 @dataclass(frozen=True, slots=True)
 class Group(Node):
-    """`group y as ConvPointwise`: outline the matched nodes as a function."""
+    """`group y as ConvPointwise { axis: a }`: nodes as a function, its call with attributes.
+
+    The nodes are those matched; in a rule that emits, those that make the new value of `y`.
+    """
 
     value: str
     name: str
+    attributes: tuple[AttributeEmit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +412,7 @@ class Rule(Node):
     doc: str
     match: tuple[MatchStatement | EachStatement, ...]
     steps: tuple[Let | Where, ...]  # in the order written
-    emit: tuple[EmitStatement, ...]  # empty where `group` is given
+    emit: tuple[EmitStatement, ...]  # empty where `group` takes what was matched
     group: Group | None
     claim: Claim
     examples: tuple[Example, ...]

@@ -175,13 +175,21 @@ class PatternBuilder(QuantizedBuilder):
 
     def _no_range(self, operand: Child) -> ast.Pattern:
         if isinstance(operand, Part):
-            message = "a range is only the last part of `chain(...)`"
-            if operand.kind == "setting":
-                message = f"`{operand.value[0]}=` is only for `DQ` and `Q`"
-            self.report("RW114", message, operand)
+            self._misplaced(operand)
             return ast.Variable(operand.span, "_")
         pattern: ast.Pattern = operand
         return pattern
+
+    def _misplaced(self, operand: Part) -> None:
+        """Report what only `chain`, `DQ` or `Q` take."""
+        if operand.kind == "untyped":  # only `Q` has a type without a name there
+            word = operand.value[1][0]
+            self.report("RW101", f"found `{word.word}`, expected `,` or `)`", word)
+            return
+        message = "a range is only the last part of `chain(...)`"
+        if operand.kind == "setting":
+            message = f"`{operand.value[0]}=` is only for `DQ` and `Q`"
+        self.report("RW114", message, operand)
 
     def typed(self, c: list[Child]) -> ast.Variable:
         return ast.Variable(self.around(c), self._value_name(c[0]), type=c[2])

@@ -13,11 +13,12 @@ from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.lang.build_base import BuilderBase, Child, Part
 from rewrite.lang.walk import nodes
+from rewrite.schema import DTYPE_CLASSES, DTYPES
 
 GRANULARITIES = ("per_tensor", "per_axis", "blocked")
 OPERATORS = ("DQ", "Q")
 DQ_FORM = "for example `DQ(X)`, `DQ(B?: s32)` or `DQ(K: const s8 per_axis(0), zp=0)`"
-Q_FORM = "for example `y = Q(p)` or `y = Q(p, Y: u8 per_tensor)`"
+Q_FORM = "for example `y = Q(p)`, `y = Q(p, u8 per_tensor)` or `y = Q(p, Y: u8|s8)`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class QuantizedBuilder(BuilderBase):
     def quantized(self, c: list[Child], operands: list[Child]) -> ast.Pattern:
         span = self.around(c)
         zp, found = self._settings(operands)
-        codes = found[1] if len(found) == 2 else None
+        codes = self._result(found[1]) if len(found) == 2 else None
         named = codes is None or (
             isinstance(codes, ast.Variable)
             and not codes.optional
@@ -91,6 +92,19 @@ class QuantizedBuilder(BuilderBase):
         if self._attributes(c, "Q") or not right:
             return ast.Variable(span, "_")
         return ast.Quantized(span, found[0], codes, zp)
+
+    def _result(self, operand: Child) -> Child:
+        """`Y: u8 per_tensor`, or the type alone: then the codes have the statement's name only."""
+        elements = _words(operand)
+        if elements is None:
+            return operand
+        parts = [Part(operand.span, "elements", tuple(run)) for run in elements]
+        dtypes, granularity = self.typed_parts(parts)
+        type_ = ast.TypePattern(operand.span, False, dtypes, None, granularity)
+        return ast.Variable(operand.span, "_", type=type_)
+
+    def untyped(self, c: list[Child]) -> Part:
+        return Part(self.around(c), "untyped", (c[0], c[1].value))
 
     def _attributes(self, c: list[Child], name: str) -> bool:
         last = c[-1]
@@ -135,6 +149,40 @@ class QuantizedBuilder(BuilderBase):
                 hint = "it says how many scales codes have: `DQ(X: u8 per_tensor)`"
                 word = node.granularity[0].kind
                 self.report("RW121", f"`{word}` belongs into `DQ` or `Q`", node, hint)
+
+
+def _words(operand: Child) -> list[list[_Element]] | None:
+    """The lists of words that a type without a name was read as; None where it is something else.
+
+    `u8|s8 per_tensor` is read as alternatives and what follows them.
+    """
+    if isinstance(operand, Part) and operand.kind == "untyped":
+        pattern, elements = operand.value
+        first = _words(pattern)
+        return None if first is None else [*first, list(elements)]
+    branches = [operand]
+    if isinstance(operand, ast.Alternatives):
+        branches = [b.pattern for b in operand.branches if b.name is None and b.guard is None]
+        if len(branches) < len(operand.branches):
+            return None
+    words = [_word(branch) for branch in branches]
+    found = [word for word in words if word is not None]
+    return [found] if len(found) == len(words) else None
+
+
+def _word(pattern: Child) -> _Element | None:
+    """An element type or a granularity that was read as a name or as a call."""
+    name = getattr(pattern, "name", "")
+    if name not in (*DTYPES, *DTYPE_CLASSES, *GRANULARITIES):
+        return None
+    if isinstance(pattern, ast.Variable) and pattern.type is None and not pattern.optional:
+        return _Element(pattern.span, name, None)
+    if not isinstance(pattern, ast.PatternCall) or name != "per_axis":
+        return None
+    axis = pattern.arguments[0] if len(pattern.arguments) == 1 else None
+    if not isinstance(axis, ast.Number) or not isinstance(axis.value, int):
+        return None
+    return _Element(pattern.span, name, axis.value)
 
 
 def _granularity(element: _Element) -> ast.Granularity:

@@ -19,7 +19,7 @@ from rewrite.lang.text import dedent
 from rewrite.lang.walk import resolve_method_arguments, too_deep
 
 ORDER = {
-    "doc": 0, "match": 1, "let": 2, "where": 2, "emit": 3, "group": 3, "claim": 4, "example": 5,
+    "doc": 0, "match": 1, "let": 2, "where": 2, "emit": 3, "group": 4, "claim": 5, "example": 6,
 }  # fmt: skip
 WANTED = (
     (("doc",), "doc string", 'say in one sentence what it does: `"""..."""` after the `{`'),
@@ -30,7 +30,7 @@ WANTED = (
 REPEATED = ("let", "where", "example")
 CLAUSES = (
     "the clauses of a rule stand in this order: doc string, `match`, `let` and `where`, "
-    "`emit` or `group`, `claim`, `example`"
+    "`emit` or `group` or both, `claim`, `example`"
 )
 
 
@@ -103,7 +103,7 @@ class RuleBuilder(ExpressionBuilder):
         latest: Part | None = None
         seen: dict[str, Part] = {}
         for clause in clauses:
-            kind = "emit" if clause.kind == "group" else clause.kind
+            kind = clause.kind
             if kind in seen and kind not in REPEATED:
                 note = Label(seen[kind].span, "the first one")
                 what = "doc string" if kind == "doc" else f"`{clause.kind}` clause"
@@ -194,8 +194,14 @@ class RuleBuilder(ExpressionBuilder):
         if c[3].type == "LOWER":
             hint = f"write `{name.title().replace('_', '')}`"
             self.report("RW107", f"a group is named like an operator, not `{name}`", c[3], hint)
+        attributes: tuple[ast.AttributeEmit, ...] = ()
+        if isinstance(c[-1], Part):
+            attributes, carry = c[-1].value
+            if carry:
+                hint = "only an operator carries attributes; write each one that the group has"
+                self.report("RW113", f"a group carries nothing: `..{carry[0]}`", c[-1], hint)
         span = self.around(c)
-        return Part(span, "group", ast.Group(span, self.word(c[1]), name))
+        return Part(span, "group", ast.Group(span, self.word(c[1]), name, attributes))
 
     def example(self, c: list[Child]) -> Part:
         kind = str(c[1])

@@ -13,6 +13,7 @@ from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.check_emission import EmissionChecker
 from rewrite.lang.check_expressions import ExpressionChecker, presence
+from rewrite.lang.check_group import check_group
 from rewrite.lang.check_patterns import PatternChecker, tops
 from rewrite.lang.check_structure import check_structure, check_unused, statement_names
 from rewrite.lang.expand import Expander
@@ -79,7 +80,7 @@ class _Rule:
         opsets = self._opsets(pack_range)
         scope = build_scope(self.rule, self.errors)
         self._reserved(scope)
-        closed = self.rule.group is None  # a group keeps its nodes as they are
+        closed = self.rule.group is None or bool(self.rule.emit)  # else nodes stay as they are
         patterns = PatternChecker(self.operators, opsets, self.errors, scope, closed)
         for statement in self.rule.match:
             patterns.statement(statement, self._carriers(statement, opsets))
@@ -88,6 +89,8 @@ class _Rule:
         facts = self._steps(expressions)
         if self.rule.emit:
             EmissionChecker(self.rule, expressions, self.operators, opsets, facts).run()
+        if self.rule.group is not None:
+            check_group(self.rule.group, expressions, facts)
         check_structure(self.rule, self.vocabulary, self.errors)
         check_unused(self.rule, scope, self.errors)
 

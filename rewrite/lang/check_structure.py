@@ -25,7 +25,7 @@ def check_structure(rule: ast.Rule, vocabulary: Vocabulary, errors: Collector) -
     _shared_roots(rule, errors)
     _deep_lets(rule, errors)
     if rule.group is not None:
-        _group(rule, rule.group, errors)
+        _group(rule, rule.group, vocabulary, errors)
     if _changes_nothing(rule, vocabulary):
         message = f"the rule `{rule.name}` emits what it matches"
         hint = "it would apply to its own result again and again"
@@ -121,7 +121,7 @@ def _values(statement: Statement) -> frozenset[str]:
 
 def _shared_roots(rule: ast.Rule, errors: Collector) -> None:
     roots = {n for s in rule.emit for n in s.names}
-    if rule.group is not None:
+    if rule.group is not None and not rule.emit:
         roots.add(rule.group.value)
     for statement in rule.match:
         if roots.isdisjoint(statement_names(statement)):
@@ -132,8 +132,15 @@ def _shared_roots(rule: ast.Rule, errors: Collector) -> None:
                 errors.add("RW243", message, top.span, "leave `shared` out")
 
 
-def _group(rule: ast.Rule, group: ast.Group, errors: Collector) -> None:
+def _group(rule: ast.Rule, group: ast.Group, vocabulary: Vocabulary, errors: Collector) -> None:
     last = rule.match[-1]
+    if rule.emit:
+        _emitted_group(rule, group, errors)
+        return
+    if rule.phase in vocabulary.phases[:-1]:
+        message = f"matched nodes are grouped in phase `{vocabulary.phases[-1]}`, after all others"
+        hint = "in other phases `emit` says what the group is made of"
+        errors.add("RW244", message, group.span, hint)
     every = [n for s in rule.match for n in statement_names(s)]
     if group.value not in every:
         message = f"`group` names `{group.value}`, which no match statement names"
@@ -141,6 +148,15 @@ def _group(rule: ast.Rule, group: ast.Group, errors: Collector) -> None:
     elif isinstance(last, ast.EachStatement) or last.names != (group.value,):
         message = "a group ends in the one value of the last match statement"
         errors.add("RW244", message, group.span, "put the statement of that value last")
+
+
+def _emitted_group(rule: ast.Rule, group: ast.Group, errors: Collector) -> None:
+    single = [n for s in rule.match if isinstance(s, ast.MatchStatement) for n in s.names]
+    roots = [n for s in rule.emit for n in s.names if n in single]
+    if group.value not in roots:
+        message = f"`group` names `{group.value}`, which is no root that `emit` replaces"
+        hint = f"write `group {roots[0]} as {group.name}`" if roots else None
+        errors.add("RW244", message, group.span, hint)
 
 
 # --- progress -----------------------------------------------------------------------------------

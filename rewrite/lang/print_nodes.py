@@ -7,7 +7,7 @@ them and nowhere else: parsing the text gives the same tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rewrite.lang import ast
@@ -109,13 +109,15 @@ def _granularity(node: ast.Granularity) -> str:
 
 
 def _quantized(pattern: ast.Dequantized | ast.Quantized) -> Doc:
-    parts: list[Doc] = [] if pattern.codes is None else [_variable(pattern.codes)]
+    codes, quantized = pattern.codes, isinstance(pattern, ast.Quantized)
+    parts: list[Doc] = [] if codes is None else [_variable(codes)]
     if isinstance(pattern, ast.Quantized):
+        if codes is not None and codes.name == "_" and codes.type is not None:
+            parts = [type_text(codes.type)]
         parts.insert(0, operand_doc(pattern.operand))
     if pattern.zp is not None:
         parts.append(f"zp={pattern.zp}")
-    name = "Q" if isinstance(pattern, ast.Quantized) else "DQ"
-    return Group((name + "(", Nest(INDENT, fill(parts)), ")"))
+    return Group(("Q(" if quantized else "DQ(", Nest(INDENT, fill(parts)), ")"))
 
 
 def _dim(dim: ast.DimPattern) -> str:
@@ -261,11 +263,16 @@ def _for_all(expr: ast.ForAll) -> Doc:
 def _make(expr: ast.OpExpr) -> Doc:
     operands = fill(expr_doc(x) for x in expr.operands)
     call: Doc = (op_text(expr.op) + "(", Nest(INDENT, operands), ")")
-    entries: list[Doc] = [f"..{name}" for name in expr.carry]
-    entries += [(f"{a.name}: ", expr_doc(a.value)) for a in expr.attributes]
-    if not entries:
+    if not expr.carry and not expr.attributes:
         return Group(call)
-    return (Group(call), Nest(INDENT, Group((SPACE, "{ ", Nest(2, fill(entries)), " }"))))
+    return (Group(call), attributes_doc(expr.attributes, expr.carry))
+
+
+def attributes_doc(attributes: Sequence[ast.AttributeEmit], carry: Sequence[str]) -> Doc:
+    """` { ..c, name: value }`, in braces behind what has the attributes."""
+    entries: list[Doc] = [f"..{name}" for name in carry]
+    entries += [(f"{a.name}: ", expr_doc(a.value)) for a in attributes]
+    return Nest(INDENT, Group((SPACE, "{ ", Nest(2, fill(entries)), " }")))
 
 
 _PRINTERS: Mapping[type[ast.Expr], Callable[[Any], Doc]] = {

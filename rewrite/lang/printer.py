@@ -14,6 +14,7 @@ from rewrite.lang.comments import Attached, Comment, Comments, attach, find_comm
 from rewrite.lang.layout import HARD, Break, Doc, Group, Nest, fill, render
 from rewrite.lang.parser import parse
 from rewrite.lang.print_nodes import (
+    attributes_doc,
     branch_doc,
     branches,
     expr_doc,
@@ -96,9 +97,7 @@ def _rule(rule: ast.Rule, comments: Comments) -> Doc:
     clauses += _steps(rule.steps, comments)
     clauses += _clause("emit", rule.emit, comments)
     if rule.group is not None:
-        clauses.append(
-            _line(f"group {rule.group.value} as {rule.group.name}", rule.group, comments)
-        )
+        clauses.append(_group(rule.group, comments))
     clauses.append(_line(f"claim {claim_text(rule.claim)}", rule.claim, comments))
     clauses += [_example(e, comments) for e in rule.examples]
     clauses += list(_comment_lines(own.closing, ends=True))
@@ -213,6 +212,13 @@ def _conditions(conditions: Sequence[ast.Where], comments: Comments) -> Doc:
         last = i + 1 == len(conditions) or conditions[i + 1].when != node.when
         parts.append(("" if last else ",", _trailing(comments.get(node))))
     return tuple(parts)
+
+
+def _group(group: ast.Group, comments: Comments) -> Doc:
+    text: Doc = f"group {group.value} as {group.name}"
+    if group.attributes:
+        text = (text, attributes_doc(group.attributes, ()))
+    return (*_before(group, comments), text, _trailing(comments.get(group)))
 
 
 def claim_text(claim: ast.Claim) -> str:

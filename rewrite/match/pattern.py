@@ -152,7 +152,7 @@ class _Compiler:
 
     def _roots(self) -> tuple[str, ...]:
         rule = self.rule
-        if rule.group is not None:
+        if rule.group is not None and not rule.emit:
             return (rule.group.value,)
         each = {s.name for s in rule.match if isinstance(s, ast.EachStatement)}
         names = [n for s in rule.emit for n in s.names]
