@@ -5,7 +5,8 @@ result would be too large (nothing is allocated to find that out).
 
 A declared operator is evaluated by its declaration (rewrite/ops), any other deterministic one by
 the reference evaluator that comes with onnx. Not folded: random operators; DequantizeLinear, so
-that quantized weights stay quantized; integer operators that runtimes compute differently from the
+that quantized weights stay quantized, and a Cast of weights that is about to be scaled, for the
+same reason; integer operators that runtimes compute differently from the
 reference evaluator (QLinear*); nodes with subgraphs, except an If whose condition is known.
 """
 
@@ -31,13 +32,16 @@ from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import subgraphs
 from rewrite.graph.tensors import MappedTensor, SparseTensor
+from rewrite.graph.uses import uses_of
 from rewrite.ops.dtypes import to_numpy
-from rewrite.schema import DESCRIBED_DOMAINS, Type
+from rewrite.schema import DESCRIBED_DOMAINS, DTYPE_CLASSES, Type
 
 FOLD = "constant folding"
 PHASE = "clean"
 
 _LEFT = frozenset({"Constant", "DequantizeLinear", "Loop", "Scan", "SequenceMap"})
+_STORED = frozenset({"u8", "s8", "u4", "s4", "u2", "s2"})
+_MANY = 256  # elements; fewer are no weights
 # Results whose size depends on more than the sizes of the operands.
 _GENERATORS = frozenset(
     {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Pad", "Resize", "Upsample", "EyeLike"}
@@ -139,7 +143,21 @@ class Folder:
             known = True
         if not known or node.op_type in _LEFT or node.domain not in DESCRIBED_DOMAINS:
             return False
+        if node.op_type == "Cast" and self._is_stored_code(node):
+            return False
         return not is_random(node) and next(subgraphs(node), None) is None
+
+    def _is_stored_code(self, node: ir.Node) -> bool:
+        """Whether it is W of (W - zero) * scale: weights that are stored in 8 bits or less."""
+        source, output = node.inputs[0], node.outputs[0]
+        if source is None or node.domain != "" or output.is_graph_output():
+            return False
+        dtypes = self.facts.type(source).dtype, self.facts.type(output).dtype
+        tensor = self.facts.constant(source)
+        if dtypes[0] not in _STORED or dtypes[1] not in DTYPE_CLASSES["f"] or tensor is None:
+            return False
+        users = [user.op_type for user, _ in uses_of(output)]
+        return tensor.size >= _MANY and bool(users) and all(u in ("Mul", "Sub") for u in users)
 
     # --- computing -----------------------------------------------------------------------------
 
