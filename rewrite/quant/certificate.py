@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from rewrite.quant.codes import Array, CodeType, Ints, every_code, values_of
+from rewrite.quant.codes import Array, CodeType, Floats, Ints, every_code, values_of
 from rewrite.quant.faults import QuantError
-from rewrite.quant.requantize import Factor, Ratio, Requantizer
+from rewrite.quant.requantize import Factor, Fixed, Ratio, Requantizer, Single
 
 MOST_CASES = 1 << 26
+_AROUND = 4  # accumulators on either side of a guess
 
 Kind = Literal["exhausted", "steps", "bound"]
 
@@ -135,10 +137,15 @@ def _plain(value: float) -> int | float:
 # --- step functions ---------------------------------------------------------------------------
 
 
-def steps(f: Callable[[Ints], Ints], domain: tuple[int, int]) -> Ints:
+def steps(
+    f: Callable[[Ints], Ints],
+    domain: tuple[int, int],
+    near: Callable[[Ints], Floats] | None = None,
+) -> Ints:
     """Where a monotone function of accumulators rises: the first accumulator of each new code.
 
     For code c the least accumulator with f >= c; codes that are skipped repeat a position.
+    `near` guesses the positions of codes; a guess that is off costs time and nothing else.
     `QuantError` if a neighbour contradicts that f is monotone.
     """
     first, last = domain
@@ -146,6 +153,13 @@ def steps(f: Callable[[Ints], Ints], domain: tuple[int, int]) -> Ints:
     wanted = np.arange(ends[0] + 1, ends[1] + 1)
     below = np.full(wanted.shape, first, np.int64)  # f(below) < wanted
     at = np.full(wanted.shape, last, np.int64)  # f(at) >= wanted
+    if near is not None and wanted.size:
+        guess = np.clip(near(wanted), first + _AROUND, last - _AROUND).astype(np.int64)
+        for place in (guess - _AROUND, guess + _AROUND):
+            place = np.clip(place, first, last)
+            reached = f(place) >= wanted
+            at = np.where(reached, np.minimum(at, place), at)
+            below = np.where(reached, below, np.maximum(below, place))
     while wanted.size and (at - below).max() > 1:
         middle = (below + at) >> 1
         reached = f(middle) >= wanted
@@ -156,7 +170,10 @@ def steps(f: Callable[[Ints], Ints], domain: tuple[int, int]) -> Ints:
 
 
 def compare_steps(
-    f: Callable[[Ints], Ints], g: Callable[[Ints], Ints], domain: tuple[int, int]
+    f: Callable[[Ints], Ints],
+    g: Callable[[Ints], Ints],
+    domain: tuple[int, int],
+    near: Callable[[Ints], Floats] | None = None,
 ) -> Certificate:
     """Two monotone step functions over every integer of the domain.
 
@@ -164,7 +181,8 @@ def compare_steps(
     the distances, count every accumulator.
     """
     first, last = domain
-    starts = np.unique(np.concatenate(([first], steps(f, domain), steps(g, domain))))
+    found = (steps(f, domain, near), steps(g, domain, near))
+    starts = np.unique(np.concatenate(([first], *found)))
     lengths = np.diff(np.append(starts, last + 1))
     difference = np.abs(f(starts) - g(starts))
     most = int(difference.max())
@@ -210,7 +228,8 @@ def compare_factors(
         if covered[0] > covered[1]:
             raise QuantError("no accumulator is in the domain of both")
         f, g = (partial(_applied, r, v, zero_point, low, high) for r, v in ((a, x), (b, y)))
-        found.append(compare_steps(f, g, covered))
+        near = partial(_position, _slope(x), zero_point)
+        found.append(compare_steps(f, g, covered, near))
     return found[0] if len(found) == 1 else _joined(found)
 
 
@@ -218,6 +237,21 @@ def _applied(
     requantizer: Requantizer, factor: Factor, zero_point: int, low: int, high: int, acc: Ints
 ) -> Ints:
     return requantizer.apply(acc, factor, zero_point, low, high)
+
+
+def _slope(factor: Factor) -> float:
+    """The ratio that a factor stands for, roughly."""
+    if isinstance(factor, Fixed):
+        return float(np.ldexp(float(factor.multiplier), -int(factor.shift)))
+    if isinstance(factor, Single):
+        return float(factor.scale)
+    return float(Fraction(int(factor.numerator[()]), int(factor.denominator[()])))
+
+
+def _position(slope: float, zero_point: int, codes: Ints) -> Floats:
+    """About where an exact requantizer reaches the codes; 0 for a ratio of 0."""
+    found = (codes - zero_point - 0.5) / slope if slope else np.zeros(codes.shape)
+    return np.asarray(np.ceil(found), np.float64)
 
 
 def _per_channel(*factors: Factor) -> list[list[Factor]]:

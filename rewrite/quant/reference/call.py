@@ -16,7 +16,7 @@ import numpy as np
 from rewrite.quant.codes import Array, CodeType, Floats, Ints, code_type, store, values_of
 from rewrite.quant.faults import QuantError
 from rewrite.quant.requantize import OnnxQdq, Requantizer, rational_codes
-from rewrite.quant.rounding import Order, Rounding, quotient, round_parts
+from rewrite.quant.rounding import Order, Rounding, quotient, round_parts, two_product
 
 Arrays = tuple[Array, ...]
 
@@ -143,7 +143,21 @@ def requantized(
     code: CodeType,
 ) -> Array:
     """Codes of acc product(numerators) / denominator, exact; shapes broadcast with `acc`."""
+    product = _exact_product(numerators)
+    if product is not None:
+        hi, lo = two_product(acc.astype(np.float64), product)
+        return rounded(call, hi, lo, denominator, zero, code)
     n, d = ratio_parts(numerators, denominator)
     how = call.arithmetic
     steps = rational_codes(acc, n, d, zero, code.low, code.high, how.rounding, how.order)
     return store(steps, code)
+
+
+def _exact_product(factors: Sequence[Array]) -> Floats | None:
+    """The product in float64 if that has all its digits, as for two float32 scales."""
+    total = np.ones(())
+    for factor in factors:
+        total, error = two_product(total, np.asarray(factor, np.float64))
+        if np.any(error):
+            return None
+    return total
