@@ -112,7 +112,7 @@ def cast(x: Tensor, dtype: Dtype) -> Tensor:
     array = x.rounded() if x.dtype else x.array
     array = array if array.dtype.kind in "bifcO" else working(array).array
     if dtype in DTYPE_CLASSES["int"] and array.dtype.kind == "f":
-        array = np.trunc(array)
+        array = np.asarray(np.trunc(array))  # of rank 0 numpy makes a scalar
     if dtype == "bool" and array.dtype.kind in "if":
         array = array != 0
     return working(Tensor(_in_working(array), dtype).rounded())

@@ -102,3 +102,23 @@ def turned(w: Tensor, zero: Tensor, factor: Tensor) -> Tensor:
     if found.size and not low <= int(found.min()) <= int(found.max()) <= high:
         raise Unknown(f"reflected weights leave {w.dtype}")
     return Tensor(found, w.dtype)
+
+
+@builtin
+def only_axis(v: Tensor, rank: int) -> int:
+    """The axis of a tensor of that rank along which a constant that meets it differs; no other."""
+    if v.array.ndim > rank:
+        raise Unknown("the constant has more axes")
+    sizes = (1,) * (rank - v.array.ndim) + v.shape
+    found = [k for k, size in enumerate(sizes) if size != 1]
+    if len(found) != 1:
+        raise Unknown("the constant does not differ along one axis")
+    return found[0]
+
+
+@builtin
+def per_row(v: Tensor, size: int) -> Tensor:
+    """A constant of one element, or of that many, as a vector of that many."""
+    if v.array.size not in (1, size):
+        raise Unknown(f"the constant has {v.array.size} elements, not {size}")
+    return Tensor(np.array(np.broadcast_to(v.array.reshape(-1), (size,))), v.dtype)
