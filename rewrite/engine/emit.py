@@ -80,7 +80,7 @@ class Builder:
         """The outputs of one node by name; the name of a list takes as many as the list has."""
         lists = {n: len(v) for n in names if isinstance(v := self.env.names.get(n), tuple)}
         if not lists:
-            return dict(zip(names, node.build(self, len(names)).outputs, strict=True))
+            return dict(zip(names, node.build(self, len(names))._outputs, strict=True))
         outputs = node.build(self, sum(lists.get(name, 1) for name in names)).outputs
         made: dict[str, object] = {}
         start = 0
@@ -125,10 +125,11 @@ class Builder:
         if isinstance(made, edit.Refused):
             raise RefusedError(made.reason)
         self.nodes.append(made)
+        outputs = made._outputs
         types = node_types(self.facts, made, values)
-        for output, type_ in zip(made.outputs, types, strict=True):
+        for output, type_ in zip(outputs, types, strict=True):
             self.facts.set_type(output, type_)
-        admitted(self.facts, schema, values, made.outputs)
+        admitted(self.facts, schema, values, outputs)
         return made
 
     def make(
@@ -305,6 +306,8 @@ def _lookup(name: str) -> Make:
 
     def make(builder: Builder) -> object:
         made = builder.results.get(name)
+        if made is None:
+            made = builder.env.names.get(name)  # a `let` may not be computed yet
         return compute(builder.env) if made is None else made
 
     return make

@@ -50,13 +50,13 @@ def node_types(
 
     try:
         found = infer(
-            node.domain,
-            node.op_type,
+            node._domain,
+            node._op_type,
             facts.opset(node),
             types,
             plain_attributes(node),
             constant,
-            len(node.outputs),
+            len(node._outputs),
             symbols=symbols or known_sizes,
         )
     except InferenceError as problem:
@@ -70,7 +70,7 @@ def node_types(
 
 def plain_attributes(node: ir.Node) -> dict[str, Any]:
     plain: dict[str, Any] = {}
-    for name, attribute in node.attributes.data.items():
+    for name, attribute in node._attributes.data.items():
         if attribute.is_ref():
             raise ReferenceAttribute(name)
         plain[name] = attribute.value

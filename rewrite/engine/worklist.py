@@ -96,7 +96,8 @@ class Dispatch:
         by_name = self._by_name
         for node in new:
             for work, _ in by_name.get(node._op_type, ()):
-                work.note(node)
+                if work._seen.get(node) != _QUEUED:
+                    work.note(node)
         change = self._change = self._change + 1
         for work in self._works:
             work.change = change

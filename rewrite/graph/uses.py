@@ -14,7 +14,7 @@ a call that costs more than the question.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -74,11 +74,14 @@ def nodes_of(graph: ir.Graph) -> list[ir.Node]:
     return found
 
 
-def put_after(graph: ir.Graph, anchor: ir.Node, nodes: Iterable[ir.Node]) -> None:
+def put_after(graph: ir.Graph, anchor: ir.Node, nodes: Sequence[ir.Node]) -> None:
     """Put nodes, which are in no other graph, right behind one of a graph."""
     for node in nodes:
         graph._set_node_graph_to_self_and_assign_names(node)
-    graph._nodes.insert_after(anchor, nodes)
+    listed = graph._nodes
+    box = listed._value_ids_to_boxes[id(anchor)]
+    for node in nodes:
+        box = listed._insert_one_after(box, node)
 
 
 def take_out(nodes: Iterable[ir.Node]) -> None:

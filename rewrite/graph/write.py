@@ -160,23 +160,23 @@ class _Writer:
     # --- nodes ---------------------------------------------------------------------------------
 
     def _node(self, proto: onnx.NodeProto, node: ir.Node) -> None:
-        proto.op_type = node.op_type
-        if node.domain:
-            proto.domain = node.domain
-        if node.name:
-            proto.name = node.name
-        if node.overload:
-            proto.overload = node.overload
+        proto.op_type = node._op_type
+        if node._domain:
+            proto.domain = node._domain
+        if node._name:
+            proto.name = node._name
+        if node._overload:
+            proto.overload = node._overload
         if node.doc_string:
             proto.doc_string = node.doc_string
-        proto.input.extend(["" if v is None else v.name or "" for v in node.inputs])
-        proto.output.extend([v.name or "" for v in node.outputs])
-        if node.attributes.data:
+        proto.input.extend(["" if v is None else v._name or "" for v in node._inputs])
+        proto.output.extend([v._name or "" for v in node._outputs])
+        if node._attributes.data:
             add = proto.attribute.add
-            for attribute in node.attributes.data.values():
+            for attribute in node._attributes.data.values():
                 self._attribute(add(), attribute)
-        if node.metadata_props:
-            _props(proto.metadata_props, node.metadata_props)
+        if node._metadata_props:
+            _props(proto.metadata_props, node._metadata_props)
         for configuration in node.device_configurations:
             made = serde.serialize_node_device_configuration(configuration)
             proto.device_configurations.append(made)

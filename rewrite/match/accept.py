@@ -14,7 +14,6 @@ import onnx_ir as ir
 
 from rewrite.errors import Span
 from rewrite.graph.facts import Facts
-from rewrite.graph.uses import uses_of
 from rewrite.match import budget
 from rewrite.match import form as f
 from rewrite.match.rule import CompiledRule, Condition, Match
@@ -124,7 +123,7 @@ def _escape(
     for index, node, shared, named in taken:
         if shared:
             continue
-        for place, output in enumerate(node.outputs):
+        for place, output in enumerate(node._outputs):
             if output in roots:
                 continue
             reason = _use_outside(output, nodes if place < named else ())
@@ -134,9 +133,9 @@ def _escape(
 
 
 def _use_outside(output: ir.Value, nodes: Sequence[ir.Node]) -> str | None:
-    if output.is_graph_output():
+    if output._is_graph_output:
         return "it is also an output of the graph"
-    for use in uses_of(output):
+    for use in output._uses:
         if use.node not in nodes:
             named = f"it is also used by {use.node.op_type}"
             return named if nodes else "an output that is not matched is used"

@@ -312,9 +312,20 @@ class _Function:
         fresh = self._new_names(parts)
         for part in parts:
             part.close(fresh)
-        calls = "; yield from ".join(f"{p.name}({p.parameters})" for p in parts)
-        name = self.unit.helper(parts[0].parameters, f"yield from {calls}")
-        self._each_way(f"{name}({parts[0].parameters})", parts, fresh)
+        parameters = parts[0].parameters
+        name = self.unit.helper(parameters, list(self._branches(form, parts, v)))
+        self._each_way(f"{name}({parameters})", parts, fresh)
+
+    def _branches(self, form: f.Choice, parts: Sequence[_Function], v: str) -> Iterator[str]:
+        """The generators of a choice in turn, but none whose operators do not produce the value."""
+        node, operator = self.variable(), self.variable()
+        yield f"{node} = {'' if v in self.present else f'{v} is not None and '}{v}._producer"
+        yield f"{operator} = {node} and {node}._op_type"
+        for branch, part in zip(form.branches, parts, strict=True):
+            tops = f.tops(branch.form, self.unit.pattern.statements)
+            names = None if tops is None else frozenset(name for _, name in tops)
+            guard = "" if names is None else f"if {operator} in {self.constant(names)}: "
+            yield f"{guard}yield from {part.name}({part.parameters})"
 
     def _new_names(self, parts: Sequence[_Function]) -> list[str]:
         """The names that some of the functions bind, in the order of the rule."""
@@ -368,6 +379,7 @@ class _Unit:
         self._statements: dict[object, _Function] = {}
         self._numbers: dict[object, str] = {}
         self._count = 0
+        self._choices = 0
         self._lines = 0
 
     def count_line(self) -> None:
@@ -471,9 +483,10 @@ class _Unit:
         self._statements[key] = inner
         return inner
 
-    def helper(self, parameters: str, body: str) -> str:
-        name = f"choice_{len(self.helpers)}"
-        self.helpers += [f"def {name}({parameters}): {body}"]
+    def helper(self, parameters: str, lines: Sequence[str]) -> str:
+        name = f"choice_{self._choices}"
+        self._choices += 1
+        self.helpers += [f"def {name}({parameters}):", *(f" {line}" for line in lines)]
         return name
 
     def text(self) -> Iterator[str]:

@@ -163,11 +163,10 @@ def shape_sizes(
     if middle < 0 or (middle and not test.ellipsis):
         return None
     found: dict[str, object] = {}
-    pairs = [
-        *zip(test.front, shape, strict=False),
-        *zip(test.back, shape[front + middle :], strict=True),
-    ]
-    for pattern, dim in pairs:
+    for pattern, dim in zip(test.front, shape, strict=False):
+        if not _dim_holds(pattern, dim, known, found):
+            return None
+    for pattern, dim in zip(test.back, shape[front + middle :], strict=True):
         if not _dim_holds(pattern, dim, known, found):
             return None
     if test.name is not None:
