@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rewrite.quant.codes import Array
+from rewrite.quant.faults import QuantError
 from rewrite.quant.reference import floats, linear, pointwise, pooling
 from rewrite.quant.reference.call import Arithmetic, Arrays, Call
 
@@ -57,4 +58,9 @@ def evaluate(
     function = OPERATORS.get((domain, name))
     if function is None:
         return None
-    return function(Call(name, inputs, attributes, arithmetic or Arithmetic()))
+    try:
+        return function(Call(name, inputs, attributes, arithmetic or Arithmetic()))
+    except QuantError:
+        raise
+    except ValueError as problem:  # numpy: shapes that do not fit each other, or an axis
+        raise QuantError(f"{name}: {problem}") from problem

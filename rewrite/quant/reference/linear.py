@@ -46,6 +46,8 @@ def _along(values: Array, rank: int, axis: int) -> Array:
 
 def conv_accumulators(call: Call, x: Array, w: Array, zx: Ints, zw: Ints) -> Ints:
     """Convolution of zero-point-free integers; the border is the zero point, which is zero."""
+    if x.ndim < 3 or w.ndim != x.ndim:
+        raise QuantError(f"{call.name}: operands of rank {x.ndim} and {w.ndim}")
     left = x.astype(np.int64) - call.one(zx, "zero point of x")
     right = w.astype(np.int64) - _along(zw, w.ndim, 0)
     kernel = call.integers("kernel_shape") or list(w.shape[2:])
@@ -177,6 +179,8 @@ def _float_product(
     hi, lo = two_product(wide, np.broadcast_to(scale, wide.shape))
     lo = lo + wide * scale_rest
     if bias is not None:
+        if not np.isfinite(bias).all():
+            raise QuantError("bias is not finite")
         hi, error = two_sum(hi, np.broadcast_to(bias.astype(np.float64), hi.shape))
         lo = error + lo
     return narrowed(hi, lo, storage(kind))
