@@ -24,12 +24,14 @@ from rewrite.quant.body import Body, Clamp
 from rewrite.quant.certificate import Certificate, Claim
 from rewrite.quant.codes import Array, Ints
 from rewrite.quant.faults import QuantError
-from rewrite.quant.requantize import REQUANTIZERS, Factor, Fixed, Rational, Requantizer, Single
+from rewrite.quant.requantize import REQUANTIZERS, Factor, Fixed, Rational, Single
+from rewrite.quant.rounding import round_ratio
 
 _EXACT = REQUANTIZERS["onnx_qdq"]
 _DOUBLE = ("hvx",)  # rounds a product of 31 bits and then a shift, which may be by 0
 _DOUBLING = 31
 _NEAR = 1 << 12  # how far from the derived factor another is looked for, in its last place
+_HUGE = 1 << 31  # steps; far outside of every code
 _AT_ONCE = 1 << 22  # accumulators looked at together
 _ROUNDS = 40  # of a bisection; the interval of accumulators has 32 bits
 
@@ -61,11 +63,14 @@ def prove(
     if first > -bound or last < bound:
         raise QuantError("accumulators leave the range in which the requantizer is defined")
 
-    def codes(requantizer: Requantizer) -> Codes:
-        given = clamp.zero_point, clamp.low, clamp.high
-        return lambda acc, f: requantizer.apply(acc, f, *given, 1)
+    def codes(acc: Array, f: Factor) -> Ints:
+        return body.apply(acc, f, clamp.zero_point, clamp.low, clamp.high, 1)
 
-    search = _Search(codes(body), codes(_EXACT), bound, name in _DOUBLE)
+    def exact_codes(acc: Array, f: Factor) -> Ints:
+        assert isinstance(f, Rational)
+        return np.clip(_rounded(acc, f) + clamp.zero_point, clamp.low, clamp.high)
+
+    search = _Search(codes, exact_codes, bound, name in _DOUBLE)
     wrong = search.wrong(factor, exact, _steps(ratio, clamp, bound))
     refined = 0
     if refine and wrong.any():
@@ -73,6 +78,20 @@ def prove(
         wrong = search.wrong(factor, exact, _steps(ratio, clamp, bound))
     certificate = search.certificate(factor, exact, wrong, clamp, len(ratio))
     return Proof(name, factor, certificate, refined)
+
+
+def _rounded(acc: Array, factor: Rational) -> Ints:
+    """acc n / d [step, channel], half to even: in float64 except near ties, where in integers."""
+    n, d = np.atleast_1d(factor.numerator), np.atleast_1d(factor.denominator)
+    real = acc * (n / d).astype(np.float64)
+    rounded = np.rint(np.clip(real, -_HUGE, _HUGE)).astype(np.int64)
+    # Three roundings of 2^-53 of a number below 2^31 are less than 2^-20.
+    near = (np.abs(real - np.floor(real) - 0.5) < 2.0**-20) & (np.abs(real) < _HUGE)
+    if near.any():
+        channel = np.nonzero(near)[1]
+        over = acc[near].astype(object) * n[channel]
+        rounded[near] = round_ratio(over, d[channel]).astype(np.int64)
+    return rounded
 
 
 def _steps(ratio: list[Fraction], clamp: Clamp, bound: int) -> Ints:
@@ -90,8 +109,8 @@ class _Search:
     one_rounding: bool
 
     def neighbours(self, near: Ints) -> Ints:
-        """Around each step, two before to two after: rounding in float64 does not matter."""
-        around = near[None] + np.arange(-2, 3)[:, None, None]
+        """Around each step, two before to one after: rounding in float64 does not matter."""
+        around = near[None] + np.arange(-2, 2)[:, None, None]
         flat = around.reshape(-1, near.shape[1])
         ends = np.array([[-self.bound], [self.bound]]).repeat(near.shape[1], 1)
         return np.asarray(np.clip(np.concatenate([flat, ends]), -self.bound, self.bound))
@@ -99,7 +118,7 @@ class _Search:
     def wrong(self, factor: Factor, exact: Factor, near: Ints) -> Array:
         """Channels in which the body differs from the exact code next to some step."""
         channels = near.shape[1]
-        at_once = max(1, _AT_ONCE // max(1, 5 * near.shape[0]))
+        at_once = max(1, _AT_ONCE // max(1, 4 * near.shape[0]))
         found = []
         for start in range(0, channels, at_once):
             some = np.arange(start, min(start + at_once, channels))
