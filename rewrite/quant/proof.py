@@ -68,7 +68,8 @@ def prove(
 
     def exact_codes(acc: Array, f: Factor) -> Ints:
         assert isinstance(f, Rational)
-        return np.clip(_rounded(acc, f) + clamp.zero_point, clamp.low, clamp.high)
+        codes = np.clip(_rounded(acc, f) + clamp.zero_point, clamp.low, clamp.high)
+        return np.asarray(codes, np.int64)
 
     search = _Search(codes, exact_codes, bound, name in _DOUBLE)
     wrong = search.wrong(factor, exact, _steps(ratio, clamp, bound))
@@ -91,7 +92,7 @@ def _rounded(acc: Array, factor: Rational) -> Ints:
         channel = np.nonzero(near)[1]
         over = acc[near].astype(object) * n[channel]
         rounded[near] = round_ratio(over, d[channel]).astype(np.int64)
-    return rounded
+    return np.asarray(rounded, np.int64)
 
 
 def _steps(ratio: list[Fraction], clamp: Clamp, bound: int) -> Ints:
