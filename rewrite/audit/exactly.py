@@ -1,0 +1,67 @@
+"""Verification of quantized models by the exact oracle, in steps of their outputs.
+
+In: two models, the number of runs, a bound of class `lsb`. Out: `Judged`, or why the oracle has
+no value for one of them: then a runtime may be asked.
+
+Claims of class `lsb` speak of the real-number meaning of a model. A runtime computes the original
+in float32, and differs from that meaning where its rounding does; the oracle does not. The outputs
+may differ by the steps that the ledger adds up, without a factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from rewrite.audit.compare import Difference
+from rewrite.audit.feeds import NoFeedsError
+from rewrite.audit.oracle.compare import Comparison, compare_exact
+from rewrite.audit.oracle.step import OracleError
+from rewrite.engine.ledger import Bound
+from rewrite.errors import RewriteError
+
+Model = onnx.ModelProto | str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`used`: the largest difference as a share of the bound; infinite where none is allowed."""
+
+    ok: bool
+    runs: int
+    plan: str
+    used: float
+    worst: tuple[Difference, ...]
+    reason: str
+
+
+def applies(bound: Bound) -> bool:
+    """Whether every promise of the ledger is one of exactness or of steps."""
+    return bound.kind == "lsb"
+
+
+def judge(before: Model, after: Model, n: int, bound: Bound, seed: int = 0) -> Judged | str:
+    """Both models under the oracle on `n` random inputs."""
+    try:
+        found = compare_exact(before, after, n, seed)
+    except (OracleError, NoFeedsError, RewriteError) as problem:
+        return str(problem)
+    return _judged(found, bound)
+
+
+def _judged(found: Comparison, bound: Bound) -> Judged:
+    worst = tuple(
+        Difference(gap.output, gap.lsb, float(bound.lsb), str(gap))
+        for gap in found.gaps
+        if gap.reason or gap.lsb > bound.lsb
+    )
+    used = 0.0
+    if found.lsb:
+        used = found.lsb / bound.lsb if bound.lsb else math.inf
+    reason = "; ".join(difference.reason for difference in worst)
+    if worst and sum(found.undecided):
+        reason += f"; {max(found.undecided)} codes hang on the rounding of float64"
+    return Judged(not worst, found.runs, found.plan, used, worst, reason)
