@@ -34,7 +34,7 @@ from rewrite.quant.faults import QuantError
 
 MOST_NODES = 128  # that one search looks at
 MOST_NEAR = 24  # nodes between two tensors of codes that are next to each other
-MOST_ENTRIES = 1 << 16  # of the tables of all channels together: no more than one of 16 bits has
+MOST_ENTRIES = 1 << 19  # of the tables of all channels together
 CODES = ("u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16")
 
 _CONSTANT: Literal["constant"] = "constant"
