@@ -279,11 +279,15 @@ def test_parameters_of_apply():
     assert list(names_in("python.md", "# Python")) == expected
 
 
-def test_options_of_apply(capsys):
+@pytest.mark.parametrize("command", ["apply", "diff"])
+def test_options(command, capsys):
+    """Each option stands in the first cell of a row of the command's section."""
     from rewrite.cli import main
 
     with pytest.raises(SystemExit):
-        main(["apply", "--help"])
+        main([command, "--help"])
     options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--output"}
     page = (DOCS / "command-line.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)) == options
+    section = re.split(r"^## (?!#)", page.split(f"\n## {command}\n", 1)[1], flags=re.MULTILINE)[0]
+    cells = re.findall(r"^\| (`-.*?) \|", section, re.MULTILINE)
+    assert {option for cell in cells for option in re.findall(r"`(--[a-z-]+)", cell)} == options
