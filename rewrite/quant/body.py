@@ -43,7 +43,7 @@ class Steps(Protocol[W]):
     def cast(self, x: W, dtype: str) -> W: ...
     def add(self, x: W, y: W | Array) -> W: ...
     def multiply(self, x: W, y: W | Array) -> W: ...
-    def divide(self, x: W, y: Array) -> W:
+    def divide(self, x: W, y: W | Array) -> W:
         """Integers: toward zero."""
         ...
 
@@ -227,6 +227,8 @@ class Arrays:
             return np.asarray(x * y)
 
     def divide(self, x: Array, y: Array) -> Array:
+        if x.dtype.kind == "f":
+            return np.asarray(x / y)
         return np.asarray(np.sign(x) * (np.abs(x) // y))
 
     def sign(self, x: Array) -> Array:

@@ -30,7 +30,7 @@ class Nodes:
     def multiply(self, x: object, y: object) -> object:
         return self.maker.make("Mul", (x, self._operand(y)), {})
 
-    def divide(self, x: object, y: Array) -> object:
+    def divide(self, x: object, y: object) -> object:
         """Div of integers is toward zero."""
         return self.maker.make("Div", (x, self._operand(y)), {})
 
