@@ -35,7 +35,7 @@ class Mean:
 
 
 def derive_mean(name: str, ratio: Fraction) -> Mean:
-    """What the kernel holds, for codes of at most 8 bits; `QuantError` where a ratio is too large."""
+    """What the kernel holds, for codes of 8 bits; `QuantError` where the ratio is too large."""
     if not 0 < ratio < _MOST_RATIO:
         raise QuantError("the ratio of scales is not between 0 and 256")
     if name == "ort_x86":
