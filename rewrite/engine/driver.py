@@ -19,6 +19,7 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.engine.apply import Applier, Done
+from rewrite.engine.certified import certified, note
 from rewrite.engine.cleanup import Tidier
 from rewrite.engine.completion import Completer
 from rewrite.engine.evaluation import nbytes
@@ -108,6 +109,7 @@ class _Run:
         self.dispatch = Dispatch([(phase.work, phase.reach) for phase in self.phases])
         self.seconds = {"match": 0.0, "fold": 0.0}
         self.bounds: dict[CompiledRule, Bound] = {}
+        self.certified: dict[CompiledRule, str] = {}  # the `let` with the certificate
         self.stop: Reason | None = None
         self.swept = False
         self.refined = 0  # applications and folds when types were last looked at
@@ -262,18 +264,26 @@ class _Run:
                 self.log.cycle(cycle)
                 raise RefusedError("the rules undo each other: " + " -> ".join(cycle.rules))
 
+        bound = self.bounds.get(rule)
+        if bound is None:
+            bound = self.bounds[rule] = Bound.of(rule.claim)
+            if rule.claim.certificate is not None:
+                self.certified[rule] = rule.claim.certificate
+        certificate = None
         try:
+            if rule in self.certified:
+                name_of = self.certified[rule]
+                certificate, bound = certified(found, name_of, self.options.max_class)
             done = self.applier.apply(found, approve)
         except RefusedError as refused:
             self.log.refuse(Refused(rule.name, phase, name, anchor, refused.reason))
             return False
-        bound = self.bounds.get(rule)
-        if bound is None:
-            bound = self.bounds[rule] = Bound.of(rule.claim)
+        if certificate is not None:
+            note(done.added, certificate)
         added = tuple([n.op_type for n in done.added])
         branches = tuple(sorted(found.branches))
         self.log.applied.append(
-            Applied(rule.name, phase, bound, name, roots, operators, added, branches)
+            Applied(rule.name, phase, bound, name, roots, operators, added, branches, certificate)
         )
         if done.group is not None:
             self.closed.add(done.group.function.graph)

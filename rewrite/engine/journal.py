@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rewrite.engine.ledger import Bound
+
+if TYPE_CHECKING:
+    from rewrite.quant.certificate import Certificate
 
 Reason = Literal["fixpoint", "limit_applications", "limit_time", "limit_growth", "cycle"]
 
@@ -26,6 +29,7 @@ class Applied:
     removed: tuple[str, ...]  # operators matched
     added: tuple[str, ...]  # operators emitted
     branches: tuple[str, ...] = ()
+    certificate: Certificate | None = None  # what `bound` stands on, where the rule is certified
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
+from rewrite.engine import evidence
+
 if TYPE_CHECKING:
     from rewrite.engine.journal import Journal
     from rewrite.lang.ast import Claim
 
 Class = Literal["exact", "lsb", "equal", "approx"]
 CLASSES: tuple[Class, ...] = ("exact", "lsb", "equal", "approx")
+_CLAIMED = "claimed by the rule, tested on its examples"
 _RANK: Mapping[str, int] = {name: rank for rank, name in enumerate(CLASSES)}
 
 
@@ -31,6 +34,9 @@ class Bound:
 
     @classmethod
     def of(cls, claim: Claim) -> Bound:
+        """What a rule promises. One that is `certified` promises nothing before it is applied."""
+        if claim.kind == "certified":
+            return cls("lsb")
         return cls(claim.kind, claim.lsb, claim.rtol, claim.atol)
 
     def __add__(self, other: Bound) -> Bound:
@@ -49,7 +55,7 @@ class Bound:
 
     def __str__(self) -> str:
         parts = []
-        if self.lsb:
+        if self.lsb or self.kind == "lsb":
             parts.append(f"{self.lsb}" if self.kind == "lsb" else f"lsb={self.lsb}")
         if self.rtol or self.kind == "equal":
             parts.append(f"rtol={self.rtol:.3g}")
@@ -85,9 +91,10 @@ class Ledger:
     @classmethod
     def of(cls, journal: Journal) -> Self:
         """Entries in the order of first use, so that the same run gives the same text."""
+        proved = evidence.summed((a.rule, a.certificate) for a in journal.applied if a.certificate)
         uses: list[tuple[str, Bound, str]] = [
-            (record.rule, record.bound, "claimed by the rule, tested on its examples")
-            for record in journal.applied
+            (a.rule, a.bound, proved.get(evidence.key(a.rule, a.certificate), _CLAIMED))
+            for a in journal.applied
         ]
         unchanged = [group.rule for group in journal.groups if not group.emitted]
         uses += [(rule, EXACT, "nodes outlined unchanged") for rule in unchanged]

@@ -377,12 +377,13 @@ class Group(Node):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Node):
-    """`exact`, `lsb(1)`, `equal(rtol=1e-5)`, `approx(atol=1e-6)`."""
+    """`exact`, `lsb(1)`, `equal(rtol=1e-5)`, `approx(atol=1e-6)`, `certified(p)`."""
 
-    kind: OneOf["exact", "lsb", "equal", "approx"]
+    kind: OneOf["exact", "lsb", "equal", "approx", "certified"]
     lsb: int = 0
     rtol: float = 0.0
     atol: float = 0.0
+    certificate: str | None = None  # the `let` that each application is held against
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,12 @@ from rewrite.lang.walk import resolve_method_arguments, too_deep
 ORDER = {
     "doc": 0, "match": 1, "let": 2, "where": 2, "emit": 3, "group": 4, "claim": 5, "example": 6,
 }  # fmt: skip
+CLAIMS = "`exact`, `lsb(1)`, `equal(rtol=1e-5)`, `approx(atol=1e-6)` or `certified(p)`"
 WANTED = (
     (("doc",), "doc string", 'say in one sentence what it does: `"""..."""` after the `{`'),
     (("match",), "`match` clause", "say what it matches: `match y = Op(x)`"),
     (("emit", "group"), "`emit` clause", "say what replaces the roots, or `group` them"),
-    (("claim",), "`claim` clause", "`exact`, `lsb(n)`, `equal(rtol=r)` or `approx(atol=a)`"),
+    (("claim",), "`claim` clause", f"a claim is {CLAIMS}"),
 )
 REPEATED = ("let", "where", "example")
 CLAUSES = (
@@ -221,8 +222,7 @@ class RuleBuilder(ExpressionBuilder):
         given = [x for x in c[2:] if not isinstance(x, Token)]
         claim = self._claim(span, kind, given)
         if claim is None:
-            hint = "`exact`, `lsb(1)`, `equal(rtol=1e-5)` or `approx(atol=1e-6)`"
-            self.report("RW108", f"`{kind}` with these arguments is no claim", span, hint)
+            self.report("RW108", f"`{kind}` with these arguments is no claim", span, CLAIMS)
             claim = ast.Claim(span, "exact")
         return Part(span, "claim", claim)
 
@@ -234,6 +234,8 @@ class RuleBuilder(ExpressionBuilder):
         value, word = given[0], ""
         if isinstance(value, Part):
             word, value = value.value
+        if (kind, word) == ("certified", "") and isinstance(value, ast.Name):
+            return ast.Claim(span, "certified", certificate=value.name)
         if not isinstance(value, ast.Constant) or isinstance(value.value, bool | str | None):
             return None
         number = value.value

@@ -17,7 +17,7 @@ from rewrite.lang.check_group import check_group
 from rewrite.lang.check_patterns import PatternChecker, tops
 from rewrite.lang.check_structure import check_structure, check_unused, statement_names
 from rewrite.lang.expand import Expander
-from rewrite.lang.kinds import Info
+from rewrite.lang.kinds import WORDS, Info
 from rewrite.lang.opsets import narrowed, opset_range, usable, written_range
 from rewrite.lang.scope import Facts, Scope, build_scope
 from rewrite.lang.versions import Operators, Range
@@ -87,6 +87,7 @@ class _Rule:
         expressions = ExpressionChecker(scope, self.vocabulary, self.errors)
         self._guards(expressions)
         facts = self._steps(expressions)
+        self._certificate(expressions, facts)
         if self.rule.emit:
             EmissionChecker(self.rule, expressions, self.operators, opsets, facts).run()
         if self.rule.group is not None:
@@ -140,6 +141,25 @@ class _Rule:
         if message is not None:
             hint = "`exact` claims equal bits, `equal(rtol=0)` equal values"
             self.errors.add("RW250", message, claim.span, hint)
+
+    def _certificate(self, expressions: ExpressionChecker, facts: Facts) -> None:
+        """`certified(p)`: a `let`, present in every match, of what is not known before one."""
+        name, span = self.rule.claim.certificate, self.rule.claim.span
+        if name is None:
+            return
+        expressions.scope.used.add(name)
+        if name not in expressions.lets:
+            message = f"`certified` names a `let`, and no `let` is named `{name}`"
+            hint = suggestion(name, expressions.lets) or "`let p = ...`, then `claim certified(p)`"
+            self.errors.add("RW251", message, span, hint)
+            return
+        info = expressions.let(name, facts)
+        if info.absent is not None:
+            self.errors.add("RW251", f"`{name}` may be absent, and then nothing is claimed", span)
+        elif info.kind != "any":
+            message = f"`{name}` is {WORDS[info.kind]}, and no evidence"
+            hint = "a function that proves something gives it, for example `requantization(...)`"
+            self.errors.add("RW251", message, span, hint)
 
     def _examples(self) -> None:
         rule = self.rule

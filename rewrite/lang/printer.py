@@ -226,6 +226,8 @@ def claim_text(claim: ast.Claim) -> str:
         return f"lsb({claim.lsb})"
     if claim.kind == "equal":
         return f"equal(rtol={number(claim.rtol, keep_float=False)})"
+    if claim.kind == "certified":
+        return f"certified({claim.certificate})"
     if claim.kind == "approx":
         return f"approx(atol={number(claim.atol, keep_float=False)})"
     return "exact"

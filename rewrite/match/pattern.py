@@ -46,6 +46,9 @@ def compile_rule(
     )
 
 
+# Claims for which a number in a pattern is that number: nothing is left for it to be off by.
+_EXACT = ("exact", "certified")
+
 # Functions that ask about nodes which the pattern does not match.
 _ASK_ABOVE = frozenset({"op", "operand", "attribute"})
 _ASK_ASIDE = frozenset({"uses", "used_by", "is_output"})
@@ -130,7 +133,7 @@ class _Compiler:
             roots=roots,
             names=_names(statements),
             branches=_branch_names(forms),
-            exact=rule.claim.kind == "exact",
+            exact=rule.claim.kind in _EXACT,
             size=sum(isinstance(x, f.Op) for x in forms)
             + sum(len(x.items) - 1 for x in forms if isinstance(x, f.Bag))
             + sum(x.least for x in forms if isinstance(x, f.Chain)),
@@ -201,7 +204,7 @@ class _Compiler:
             return f.Absent(index, span)
         if isinstance(pattern, ast.Number):
             tolerance = None if pattern.tolerance is None else float(pattern.tolerance)
-            exact = self.rule.claim.kind == "exact"
+            exact = self.rule.claim.kind in _EXACT
             return f.Number(index, span, pattern.value, tolerance, exact)
         if isinstance(pattern, ast.OpPattern):
             return self._operator(index, pattern)

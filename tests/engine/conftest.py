@@ -87,13 +87,14 @@ def rewriter(tmp_path: Path) -> Rewriter:
         limits: Limits | None = None,
         target: Target = TARGET,
         progress: Any = None,
+        max_class: str = "approx",
     ) -> Outcome:
         (tmp_path / "pack.yaml").write_text("name: test\ndoc: Test.\nopset: [7, 26]\n")
         (tmp_path / "test.rules").write_text(rules)
         pack = load_pack(tmp_path, vocabulary())
         before = parse(model, opset) if isinstance(model, str) else model
         loaded = io.load(before)
-        options = Options(fold=fold, tidy=tidy)
+        options = Options(fold=fold, tidy=tidy, max_class=max_class)
         built = matcher.build(pack, target)
         journal = driver.run(loaded, built, target, limits, options, progress)
         after = io.to_proto(loaded)

@@ -30,7 +30,7 @@ def test_an_old_page_is_seen(vocabulary: Vocabulary) -> None:
 
 def test_every_function_and_error_is_on_the_page(vocabulary: Vocabulary) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    for name in vocabulary.functions:
+    for name in (n for n in vocabulary.functions if "__" not in n):  # else not for rule text
         assert f"\n| `{name}(" in text
     for path in ERRORS.glob("RW[123]*.md"):
         assert f"(errors/{path.name})" in text

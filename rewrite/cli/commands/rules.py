@@ -93,4 +93,6 @@ def _summary(rule: Rule) -> str:
 def _claim(claim: Claim) -> str:
     from rewrite.engine.ledger import Bound
 
+    if claim.kind == "certified":
+        return "certified"
     return str(Bound.of(claim))
