@@ -5,13 +5,12 @@ In: a model, a target, a ledger. Out: counts, what the target has no kernel for,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
 from rewrite.engine.ledger import Ledger
 from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
+from rewrite.graph.uses import nodes_of
 from rewrite.match import calls
 from rewrite.match.structure import operator_words
 from rewrite.target import support
@@ -27,15 +26,17 @@ def nodes(facts: Facts) -> int:
 
 def kernels(facts: Facts) -> int:
     """Nodes that run: a function call counts as one, constants do not count."""
-    return sum(1 for node in _running(facts) if node.op_type != "Constant")
+    return sum([node._op_type != "Constant" for node in _running(facts)])
 
 
-def _running(facts: Facts) -> Iterator[ir.Node]:
+def _running(facts: Facts) -> list[ir.Node]:
     """Nodes of the graph and its subgraphs, not of function bodies."""
     main = facts.model.graph
+    found: list[ir.Node] = []
     for graph in facts.graphs():
         if graph is main or facts.root(graph) is main:
-            yield from graph
+            found += nodes_of(graph)
+    return found
 
 
 def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:

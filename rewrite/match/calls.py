@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rewrite.graph.fixed import is_fixed
 from rewrite.schema import UNKNOWN, Type
 from rewrite.target import support
-from rewrite.target.target import Target
+from rewrite.target.target import Limits, Target
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -28,23 +28,26 @@ def refusal(target: Target, node: ir.Node, facts: Facts, dtype: str | None = Non
     operator = (node.domain, node.op_type)
     if operator not in target.limits:
         return support.unsupported(target, support.Call(operator))
-    return support.unsupported(target, _call(node, facts, dtype))
+    return support.unsupported(target, _call(node, facts, dtype, target.limits[operator]))
 
 
-def _call(node: ir.Node, facts: Facts, dtype: str | None) -> support.Call:
+def _call(node: ir.Node, facts: Facts, dtype: str | None, limits: Limits) -> support.Call:
     operands = facts.operands(node)
     given = [facts.type(value) for value in operands if value is not None]
     first = given[0] if given else UNKNOWN
+    fixed = limits.constant
+    sized = limits.sizes or limits.batch
+    window = limits.kernel or limits.kernel_height or limits.kernel_area or limits.strides
     return support.Call(
         (node.domain, node.op_type),
         dtype=dtype or first.dtype,
         rank=None if first.shape is None else len(first.shape),
-        static=all(_is_static(t) for t in given),
-        constant=tuple(v is None or is_fixed(facts, v) for v in operands),
-        shapes=tuple(t.shape for t in given),
-        kernel=_kernel(node, given),
-        dilations=_integers(node, "dilations"),
-        strides=_integers(node, "strides"),
+        static=not limits.static or all(_is_static(t) for t in given),
+        constant=tuple(v is None or is_fixed(facts, v) for v in operands) if fixed else (),
+        shapes=tuple(t.shape for t in given) if sized else (),
+        kernel=_kernel(node, given) if window else None,
+        dilations=_integers(node, "dilations") if window else (),
+        strides=_integers(node, "strides") if window else (),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
+from typing import TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -281,18 +282,26 @@ def cuts(
 
     Inner nodes are single-use. Gives the nodes, root first, and the leaves from left to right.
     """
-    node = value.producer()
-    if node is None or (node.domain, node.op_type) != operator or node.graph is not graph:
+    node = value._producer
+    if not _is_made_by(node, operator, graph) or len(node._inputs) != 2:
         return
-    if len(node.inputs) != 2:
-        return
-    left, right = node.inputs
+    left, right = node._inputs
     if left is None or right is None:
         return
-    for count in range(1, leaves):
+    # How many leaves either side may have.
+    most_left = leaves - 1 if _is_made_by(left._producer, operator, graph) else 1
+    most_right = leaves - 1 if _is_made_by(right._producer, operator, graph) else 1
+    for count in range(max(1, leaves - most_right), min(most_left, leaves - 1) + 1):
         for left_nodes, left_leaves in _subcuts(left, operator, count, graph):
             for right_nodes, right_leaves in _subcuts(right, operator, leaves - count, graph):
                 yield (node, *left_nodes, *right_nodes), left_leaves + right_leaves
+
+
+def _is_made_by(node: ir.Node | None, operator: Operator, graph: object) -> TypeGuard[ir.Node]:
+    """Whether it is a node of the operator in the graph."""
+    if node is None or node._op_type != operator[1]:
+        return False
+    return node._domain == operator[0] and node._graph is graph
 
 
 def _subcuts(
