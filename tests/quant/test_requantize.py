@@ -168,6 +168,8 @@ def test_ranges_of_ratios():
 def test_hvx_has_four_bits_of_shift():
     """Below 2^-16 the multiplier loses bits instead; the code is still that of one formula."""
     r = REQUANTIZERS["hvx"]
+    for exponent, shift in ((-14, 45), (-15, 46), (-16, 46), (-17, 46)):
+        assert int(r.derive(1.5 * 2.0 ** (exponent - 1)).shift) == shift
     ratio = Fraction(float(np.float32(3e-6)))
     factor = r.derive(ratio)
     assert int(factor.shift) == 46

@@ -69,6 +69,28 @@ def test_large_quotients_are_clipped_and_infinities_too():
         quotient(np.array([np.nan]), np.zeros(1), np.ones(1))
 
 
+def test_what_cancels_to_the_last_bit():
+    """hi is a unit above k den, lo a unit and 2^-53 of one below the rest: k den is just missed,
+    and the sum of the four terms in float64 is 0."""
+    rng = np.random.default_rng(9)
+    seen = 0
+    for _ in range(200):
+        den = float(rng.integers(1 << 52, 1 << 53)) * 2.0**-60
+        k = int(rng.integers(1 << 20, 1 << 27))
+        product, rest = two_product(np.float64(k), np.float64(den))
+        unit = Fraction(float(np.spacing(product)))
+        low = Fraction(float(rest)) - unit - unit / (1 << 53)
+        hi = np.array([float(Fraction(float(product)) + unit)])
+        if rest <= 0 or Fraction(float(low)) != low:
+            continue
+        exactly = Fraction(float(hi[0])) + low - k * Fraction(den)
+        assert exactly == -unit / (1 << 53)
+        parts = quotient(hi, np.array([float(low)]), np.array(den))
+        assert (parts.floor[0], bool(parts.whole[0])) == (k - 1, False)
+        seen += 1
+    assert seen > 40
+
+
 def test_error_free_transformations():
     rng = np.random.default_rng(6)
     a, b = (rng.normal(size=500) * 2.0 ** rng.integers(-40, 40, 500) for _ in range(2))
