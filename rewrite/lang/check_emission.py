@@ -67,7 +67,7 @@ class EmissionChecker:
             for name in statement.names:
                 if name != "_":
                     self.emitted[name] = statement
-                    maker.local[name] = VALUE
+                    maker.local[name] = info if info.kind == "list" else VALUE
         if any(name in self.statements for name in self.emitted):
             self._unused(maker)
         else:
@@ -113,17 +113,19 @@ class EmissionChecker:
     def _value(self, statement: ast.EmitStatement, info: Info) -> None:
         if info.absent is not None:
             self.expressions.report_absent(statement.value, info)
-        elif info.kind not in ("value", "tensor", "any") and not self._is_list_root(
-            statement, info
-        ):
+        elif info.kind not in ("value", "tensor", "any") and not self._is_list(statement, info):
             message = f"{WORDS[info.kind]} cannot replace a value: it has no element type"
             hint = "compute a constant of the right type: `cast(e, dtype(x))`"
             self.errors.add("RW246", message, statement.value.span, hint)
 
-    def _is_list_root(self, statement: ast.EmitStatement, info: Info) -> bool:
-        name = statement.names[0]
-        each = isinstance(self.statements.get(name), ast.EachStatement)
-        return each and info.kind == "list"
+    def _is_list(self, statement: ast.EmitStatement, info: Info) -> bool:
+        """The root of an `each`, or a temporary that a function makes."""
+        if info.kind != "list":
+            return False
+        root = self.statements.get(statement.names[0])
+        return isinstance(root, ast.EachStatement) or (
+            root is None and self.is_maker(statement.value)
+        )
 
     def _outputs(self, statement: ast.EmitStatement) -> None:
         if len(statement.names) == 1:

@@ -104,7 +104,9 @@ def _make(name: str, function: Callable[..., object]) -> Builtin:
     takes_env = makes or (bool(declared) and declared[0].annotation == "Env")
     declared = declared[1:] if takes_env else declared
     parameters = tuple(_parameter(p) for p in declared)
-    result = "value" if makes else _KINDS[str(signature.return_annotation)]
+    result = _KINDS[str(signature.return_annotation)]
+    if makes and result != "list":
+        result = "value"
     doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
     converters = tuple(_CONVERTERS[str(p.annotation)] for p in declared)
     call = _caller(name, function, takes_env, parameters, converters)
