@@ -202,7 +202,8 @@ def _difference(case: object, before: onnx.ModelProto, after: onnx.ModelProto) -
     for value, a, b in zip(before.graph.output, expected, found, strict=True):
         step = case.step if case.step is not None else _step(before, value.name, a)
         apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-        if a.shape != b.shape or not (apart <= step * (1 + 1e-6)).all():
+        rounding = 1e-6 * np.abs(a.astype(np.float64))  # of the numbers that codes stand for
+        if a.shape != b.shape or not (apart <= step + rounding).all():
             return f"{value.name}: {apart.max():.3g} apart, a step is {step:.3g}"
     return None
 
