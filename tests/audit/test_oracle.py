@@ -375,3 +375,31 @@ def test_the_model_may_have_local_functions_with_attributes():
     )
     found, _ = run(proto, x=np.array([-3.0, 3.0], np.float32))
     assert found["y"].tolist() == [-1.5, 3.0]
+
+
+def test_terms_that_broadcast_are_summed_and_contracted_at_full_size():
+    """A sum of a tensor and a vector of another scale, then a mean and a product."""
+    x = RNG.integers(0, 256, (2, 3, 4), dtype=np.uint8)
+    v = RNG.integers(-128, 128, (4,), dtype=np.int8)
+    w = RNG.integers(-128, 128, (4, 2), dtype=np.int8)
+    vs, s, ws = np.array([0.3, 0.1, 0.7, 0.9], np.float32), np.float32(0.11), np.float32(0.013)
+    nodes = [
+        dq("x", "s", "z", "p"), dq("v", "vs", "vz", "r", axis=0), dq("w", "ws", "wz", "m"),
+        helper.make_node("Add", ["p", "r"], ["sum"]),
+        helper.make_node("ReduceMean", ["sum", "axes"], ["mean"], keepdims=0),
+        q("mean", "s", "z", "y"),
+        helper.make_node("MatMul", ["sum", "m"], ["product"]), q("product", "ws", "z", "u"),
+    ]  # fmt: skip
+    constants = {
+        "s": s, "z": np.uint8(100), "v": v, "vs": vs, "vz": np.zeros(4, np.int8), "w": w, "ws": ws,
+        "wz": np.int8(0), "axes": np.array([0, 1]),
+    }  # fmt: skip
+    proto = model(nodes, [("x", U8, x.shape)], [("y", U8), ("u", U8)], constants)
+    found, outcome = run(proto, x=x)
+    vector = np.array([int(c) * Fraction(float(k)) for c, k in zip(v, vs, strict=True)], object)
+    total = fractions(x, s, 100) + vector
+    mean = total.sum(axis=(0, 1)) / 6
+    assert np.array_equal(found["y"], exactly(mean, s, 100, 0, 255))
+    product = total.dot(fractions(w, ws))
+    assert np.array_equal(found["u"], exactly(product, ws, 100, 0, 255))
+    assert outcome.undecided == 0

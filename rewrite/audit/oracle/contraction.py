@@ -43,8 +43,8 @@ def contract(a: Real, b: Real, how: Contraction) -> Real:
     err = how.count * (a.err * b.largest + b.err * a.largest + a.err * b.err)
     parts = []
     if len(a.terms) * len(b.terms) <= reals.MOST_TERMS:
-        for s in a.terms:
-            for t in b.terms:
+        for s in a.whole:
+            for t in b.whole:
                 part = _exactly(s, t, how)
                 if part is None:
                     return _roughly(a, b, how)
@@ -75,14 +75,16 @@ def _exactly(a: Term, b: Term, how: Contraction) -> Term | None:
 
 
 def _roughly(a: Real, b: Real, how: Contraction) -> Real:
+    """In float64. The bound (count eps sum |a||b|, and that of the operands) is in float32."""
     with np.errstate(all="ignore"):
         x = np.asarray(how.apply(a.floats, b.floats))
-        sizes = np.asarray(how.apply(np.abs(a.floats), np.abs(b.floats)))
-        spread_a = np.asarray(how.apply(np.ones(a.shape), np.abs(b.floats)))
-        spread_b = np.asarray(how.apply(np.abs(a.floats), np.ones(b.shape)))
-    err = how.count * EPS * exact.magnitude(sizes)
-    err += a.slack * exact.magnitude(spread_a) + b.slack * exact.magnitude(spread_b)
-    return reals.known(x, err, a.dtype)
+        left, right = np.abs(a.floats).astype(np.float32), np.abs(b.floats).astype(np.float32)
+        weighted = left * np.float32(how.count * EPS) + np.float32(a.slack)
+        err = exact.magnitude(np.asarray(how.apply(weighted, right)))
+        if b.slack:
+            even = np.full(right.shape, b.slack, np.float32)
+            err += exact.magnitude(np.asarray(how.apply(left, even)))
+    return reals.known(x, 1.01 * err, a.dtype)
 
 
 # --- matrix products --------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def conv_transpose(step: Step) -> Values:
     filters = w.shape[1] * group
 
     def apply(a: Array, b: Array) -> Array:
-        inputs = [np.asarray(a, np.float64), np.asarray(b, np.float64)]
+        inputs = [np.asarray(a), np.asarray(b)]
         found = conv_transpose_value(Evaluation(step.opset, inputs, step.attributes, 1))
         if not found:
             raise OracleError("a ConvTranspose with output_shape or auto_pad")

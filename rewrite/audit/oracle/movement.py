@@ -49,11 +49,11 @@ def split(step: Step) -> Values:
 
 @operator("Dropout")
 def dropout(step: Step) -> Values:
-    if step.n_outputs > 1:
-        raise OracleError("a Dropout whose mask is used")
+    """Nothing is dropped outside of training; the mask is true everywhere."""
     if step.has(2) and bool(step.array(2).any()):
         raise OracleError("a Dropout in training")
-    return (step.real(0),)
+    x = step.real(0)
+    return x, np.ones(x.shape, bool)
 
 
 @operator("Concat")

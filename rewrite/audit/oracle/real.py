@@ -80,15 +80,19 @@ class Real:
         return sum(t.largest() for t in self.terms)
 
     @property
+    def whole(self) -> list[Term]:
+        """The terms, each of the shape of the tensor; sums may have some that broadcast."""
+        shape = self.shape
+        return [widened(t, shape) for t in self.terms]
+
+    @property
     def single(self) -> Term | None:
         """The only term, if it is exact."""
         return self.terms[0] if len(self.terms) == 1 and self.terms[0].exact else None
 
     def moved(self, move: exact.Move) -> Real:
         """Elements rearranged; see `terms.moved`."""
-        shape = self.shape
-        whole = [widened(t, shape) for t in self.terms]
-        return Real([exact.moved(t, move) for t in whole], self.err, self.dtype)
+        return Real([exact.moved(t, move) for t in self.whole], self.err, self.dtype)
 
     def rounded(self) -> Array:
         """The numbers in the model's element type."""
@@ -115,8 +119,10 @@ def widened(term: Term, shape: Broadcast) -> Term:
     """The term broadcast to a shape."""
     if term.x.shape == shape:
         return term
-    x = np.broadcast_to(term.x, shape)
-    return Term(x, term.table, term.index, term.grid, term.bound)
+    x, index = np.broadcast_to(term.x, shape), term.index
+    if index is not None:
+        index = index.reshape((1,) * (len(shape) - index.ndim) + index.shape)
+    return Term(x, term.table, index, term.grid, term.bound)
 
 
 def total(parts: Sequence[Term], err: float, dtype: Any) -> Real:

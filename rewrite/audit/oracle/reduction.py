@@ -27,7 +27,7 @@ Shrink = Callable[[Array], Array]
 def summed(real: Real, shrink: Shrink, axes: tuple[int, ...], count: int) -> Real:
     """Sums over `axes` of up to `count` elements each; `shrink` computes them."""
     parts: list[Term] = []
-    for term in real.terms:
+    for term in real.whole:
         for part in _uniform(term, axes):
             if part.grid is None or not exact.fits(part.bound * count, part.grid):
                 return _in_floats(real, shrink, count)

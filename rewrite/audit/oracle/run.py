@@ -31,6 +31,7 @@ from rewrite.errors import RewriteError
 from rewrite.graph import io
 from rewrite.graph.facts import ReferenceAttribute
 from rewrite.graph.model import LoadedModel
+from rewrite.ops.call import ILL_TYPED, InferenceError
 from rewrite.quant.codes import Array
 from rewrite.schema import DTYPE_CLASSES
 
@@ -195,7 +196,7 @@ class Oracle:
             return compute(step, node in self._machine)
         except OracleError as problem:
             raise OracleError(f"node {_name(node)} ({node.op_type}): {problem}") from problem
-        except (ReferenceAttribute, ArithmeticError, LookupError, TypeError, ValueError) as problem:
+        except (ReferenceAttribute, InferenceError, *ILL_TYPED) as problem:
             text = " ".join(f"{problem}".split())[:200]
             raise OracleError(f"node {_name(node)} ({node.op_type}): {text}") from problem
 
