@@ -21,12 +21,12 @@ from typing import Literal
 import numpy as np
 import onnx
 
-from rewrite.audit.feeds import Feeds
-from rewrite.audit.oracle.compare import inputs_for, numbers
+from rewrite.audit.feeds import Feeds, make_feeds, open_inputs
+from rewrite.audit.oracle.compare import STYLES, inputs_for, numbers
 from rewrite.audit.oracle.run import Oracle
 from rewrite.audit.oracle.step import OracleError, Value
 from rewrite.audit.oracle.units import units
-from rewrite.audit.runtimes import CannotRunError, OnnxRuntime, Source, source_of
+from rewrite.audit.runtimes import CannotRunError, OnnxRuntime, Source, source_of, working_plan
 from rewrite.quant.codes import Array, code_type
 
 Runtime = Literal["oracle", "onnxruntime"]
@@ -96,21 +96,55 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Side:
-    """A model in a runtime."""
+    """A model in a runtime. `oracle` None: it has no exact value, and a runtime does without."""
 
     source: Source
     runtime: Runtime
-    oracle: Oracle
+    oracle: Oracle | None
     undecided: int = 0
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto | str | Path, runtime: Runtime) -> _Side:
+        source = source_of(model)
+        try:
+            oracle = Oracle(model)
+        except OracleError:
+            if runtime == "oracle":
+                raise
+            return cls(source, runtime, None)
+        return cls(source, runtime, oracle)
 
     def values(self, feeds: Feeds) -> dict[str, Value]:
         found: dict[str, Value] = {}
-        if self.runtime == "oracle":
+        if self.runtime == "oracle" and self.oracle is not None:
             self.undecided += self.oracle.run(feeds, found.__setitem__).undecided
             return found
-        runner = OnnxRuntime(_exposed(self.source, self.oracle))
+        runner = OnnxRuntime(_exposed(self.source))
         pairs = zip(runner.outputs, runner.run(feeds), strict=True)
-        return {name: np.asarray(value) for name, value in pairs if value is not None}
+        return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
+
+    def operators(self) -> dict[str, str]:
+        """The operator of each computed value, functions inlined where the oracle runs."""
+        own = {o: node.op_type for node in self.source.proto.graph.node for o in node.output if o}
+        if self.oracle is None:
+            return own
+        inner = {v.name: node.op_type for node in self.oracle.nodes for v in node.outputs if v.name}
+        return {**own, **inner}
+
+    def inputs(self) -> set[str]:
+        return {value.name for value in open_inputs(self.source.proto)}
+
+    def outputs(self) -> set[str]:
+        return {value.name for value in self.source.proto.graph.output}
+
+    def given(self, runs: int, seed: int) -> tuple[str, list[Feeds]]:
+        """Random inputs."""
+        proto = self.source.proto
+        if self.oracle is not None:
+            return inputs_for(self.oracle, self.source.path or proto, runs, seed)
+        plan, _ = working_plan(OnnxRuntime(self.source), proto, seed)
+        chosen = (STYLES[k % len(STYLES)] for k in range(runs))
+        return str(plan), [make_feeds(proto, plan, seed + k, s) for k, s in enumerate(chosen)]
 
 
 def compare_layers(
@@ -121,13 +155,12 @@ def compare_layers(
     runtimes: tuple[Runtime, Runtime] = ("oracle", "oracle"),
 ) -> Layers:
     """Raises `OracleError`, `NoFeedsError` or `CannotRunError` where a model cannot be run."""
-    first = _Side(source_of(before), runtimes[0], Oracle(before))
-    second = _Side(source_of(after), runtimes[1], Oracle(after))
-    plan, given = inputs_for(first.oracle, before, runs, seed)
-    if set(first.oracle.inputs) != set(second.oracle.inputs):
+    first, second = _Side.of(before, runtimes[0]), _Side.of(after, runtimes[1])
+    if first.inputs() != second.inputs():
         raise OracleError("the models have different inputs")
-    widths = units(first.oracle)
-    names = _operators(first.oracle)
+    plan, given = first.given(runs, seed)
+    widths = {} if first.oracle is None else units(first.oracle)
+    names, asked = first.operators(), first.outputs()
     tallies: dict[str, _Tally] = {}
     only = (0, 0)
     for run, feeds in enumerate(given):
@@ -137,7 +170,7 @@ def compare_layers(
         for name in both:
             _compare(tallies, name, names, ours[name], theirs[name], widths.get(name), run)
     layers = tuple(_closed(t, runs) for t in tallies.values())
-    outputs = tuple(layer for layer in layers if layer.name in first.oracle.outputs)
+    outputs = tuple(layer for layer in layers if layer.name in asked)
     found = next((t for t in tallies.values() if not t.layer.equal), None)
     wanted = next((t for t in tallies.values() if _codes_differ(t)), found)
     explained = None
@@ -151,22 +184,17 @@ def _codes_differ(tally: _Tally) -> bool:
     return tally.layer.kind == "codes" and not tally.layer.equal
 
 
-def _operators(oracle: Oracle) -> dict[str, str]:
-    return {v.name: node.op_type for node in oracle.nodes for v in node.outputs if v.name}
-
-
-def _exposed(source: Source, oracle: Oracle) -> Source:
+def _exposed(source: Source) -> Source:
     """The model with every computed value as an output."""
     proto = onnx.ModelProto()
     proto.CopyFrom(source.proto)
     if source.path is not None:
         onnx.load_external_data_for_model(proto, str(source.path.parent))
     have = {value.name for value in proto.graph.output}
-    own = {name for node in proto.graph.node for name in node.output if name}
-    # Sequences and the like are no tensors: onnxruntime gives them, and nobody compares them.
-    for name in _operators(oracle):
-        if name in own and name not in have:
-            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    for node in proto.graph.node:
+        for name in node.output:
+            if name and name not in have:
+                proto.graph.output.append(onnx.ValueInfoProto(name=name))
     return Source(proto, None)
 
 
@@ -266,6 +294,8 @@ def _explained(tally: _Tally, first: _Side, second: _Side, given: list[Feeds], r
 
 def _steps(side: _Side, name: str, feeds: Feeds) -> Array | None:
     """The numbers in front of the rounding, exact up to float64."""
+    if side.oracle is None:
+        return None
     found: dict[str, Array] = {}
     side.oracle.run(feeds, steps=found)
     return found.get(name)

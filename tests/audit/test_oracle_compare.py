@@ -146,3 +146,22 @@ def test_another_type_or_shape_is_told():
                 "{ y = ReduceSum <keepdims = 0> (x, a) }")  # fmt: skip
     (gap,) = compare_exact(one, two, 1).gaps
     assert gap.reason == "shape (2,) became ()"
+
+
+def test_a_model_without_an_exact_value_is_left_to_a_runtime():
+    pytest.importorskip("onnxruntime")
+    text = """
+    net (bool c, float[4] x) => (float[4] y)
+    {
+      r = Relu(x)
+      y = If(c) <
+        then_branch = one () => (float[4] v) { v = Identity(r) },
+        else_branch = two () => (float[4] w) { w = Neg(r) }>
+    }
+    """
+    proto = parse(text)
+    with pytest.raises(OracleError, match="holds a graph"):
+        compare_layers(proto, proto)
+    found = compare_layers(proto, proto, 1, runtimes=("onnxruntime", "onnxruntime"))
+    assert found.equal
+    assert [layer.name for layer in found.outputs] == ["y"]

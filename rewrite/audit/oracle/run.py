@@ -24,6 +24,7 @@ import onnx_ir as ir
 from rewrite.audit.oracle import operators
 from rewrite.audit.oracle.islands import Link, machine_nodes
 from rewrite.audit.oracle.pointwise import pointwise
+from rewrite.audit.oracle.real import Real
 from rewrite.audit.oracle.run_floats import in_floats, is_plain
 from rewrite.audit.oracle.standard import standard
 from rewrite.audit.oracle.step import Fault, Notes, OracleError, Step, Value, Values
@@ -32,6 +33,7 @@ from rewrite.graph import io
 from rewrite.graph.facts import ReferenceAttribute
 from rewrite.graph.model import LoadedModel
 from rewrite.ops.call import ILL_TYPED, InferenceError
+from rewrite.ops.dtypes import to_numpy
 from rewrite.quant.codes import Array
 from rewrite.schema import DTYPE_CLASSES
 
@@ -138,8 +140,16 @@ class Oracle:
                 self._tell(node, values, watch)
             for value in self._last.get(position, ()):
                 values.pop(value, None)
-        outputs = {v.name or "": self._value(v, values) for v in self.graph.outputs}
+        outputs = {v.name or "": self._typed(v, values) for v in self.graph.outputs}
         return Outcome(outputs, notes.doubts.undecided, tuple(notes.faults))
+
+    def _typed(self, value: ir.Value, values: Mapping[ir.Value, Value]) -> Value:
+        """An output; real numbers with the element type that the model states."""
+        found = self._value(value, values)
+        name = self.loaded.facts.type(value).dtype
+        if isinstance(found, Real) and name in FLOATS:
+            return Real(found.terms, found.err, to_numpy(name))
+        return found
 
     def _tell(self, node: ir.Node, values: Mapping[ir.Value, Value], watch: Watch) -> None:
         for output in node.outputs:
