@@ -29,8 +29,10 @@ from rewrite.match.builtins.table_values import (
 )
 from rewrite.match.values import Env, Tensor, Unknown, describe, is_graph_value, working
 from rewrite.ops import registry
+from rewrite.quant.certificate import Certificate, Claim, exhaust_unary
 from rewrite.quant.codes import CodeType, code_type, every_code
 from rewrite.quant.faults import QuantError
+from rewrite.quant.table import Interpolated, Table, interpolate
 
 MOST_NODES = 128  # that one search looks at
 MOST_NEAR = 24  # nodes between two tensors of codes that are next to each other
@@ -187,6 +189,22 @@ class _Near:
         self.axes.update(k for k, size in enumerate(wide) if size != 1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Looked:
+    """A table, and that every code was computed for it."""
+
+    entries: Tensor
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lines:
+    """Every 128th entry of a table of 16 bits, lines between, and how far off they are."""
+
+    thin: Interpolated
+    certificate: Certificate
+
+
 # --- functions of the rule language -------------------------------------------------------------
 
 
@@ -264,3 +282,56 @@ def _by_channel(env: Env, y: ir.Value, x: ir.Value, code: CodeType, axis: int) -
     elements = Elements(codes, np.repeat(np.arange(size), code.count))
     found = codes_of(env.facts, y, x, elements, Channels(axis % len(shape), len(shape)))
     return working(found.reshape(size, code.count))
+
+
+@builtin
+def table(env: Env, y: Value, x: Value, axis: int | None = None) -> object:
+    """`lookup`, with a certificate: the code of the result was computed for every code."""
+    found = lookup(env, y, x, axis)
+    cases = found.array.size
+    return Looked(found, Certificate("exhausted", Claim("exact"), cases, 0, 0))
+
+
+@builtin
+def entries(table: object) -> Tensor:
+    """What a table holds, in one row."""
+    if not isinstance(table, Looked):
+        raise Unknown("this is no table")
+    return Tensor(table.entries.array.reshape(-1), table.entries.dtype)
+
+
+@builtin
+def lines(env: Env, y: Value, x: Value) -> object:
+    """Every 128th entry of a table of 16-bit codes, for lines between; with a certificate."""
+    full = lookup(env, y, x)
+    source = code_type(env.facts.type(x).dtype or "") if is_graph_value(x) else None
+    target = code_type(full.dtype or "")
+    if source is None or target is None or source.bits != 16:
+        raise Unknown("lines are for tables of 16 bits")
+    whole = Table(source, target, np.roll(full.rounded(), -source.low))
+    thin = interpolate(whole)
+    return Lines(thin, exhaust_unary(thin.apply, whole.apply, source, target))
+
+
+@builtin
+def points(lines: object) -> Tensor:
+    """Where lines begin: 512 entries."""
+    return Tensor(_lines(lines).thin.points[:-1], "s32")
+
+
+@builtin
+def rises(lines: object) -> Tensor:
+    """How far each line rises over 128 codes."""
+    return Tensor(np.diff(_lines(lines).thin.points), "s32")
+
+
+@builtin
+def most_off(lines: object) -> int:
+    """How many steps lines are off at most."""
+    return _lines(lines).certificate.max_lsb
+
+
+def _lines(found: object) -> Lines:
+    if not isinstance(found, Lines):
+        raise Unknown("these are no lines")
+    return found
