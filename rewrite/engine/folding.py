@@ -41,7 +41,7 @@ PHASE = "clean"
 
 _LEFT = frozenset({"Constant", "DequantizeLinear", "Loop", "Scan", "SequenceMap"})
 _STORED = frozenset({"u8", "s8", "u4", "s4", "u2", "s2"})
-_MANY = 256  # elements; fewer are no weights
+_MANY = 16  # elements; fewer are no weights
 # Results whose size depends on more than the sizes of the operands.
 _GENERATORS = frozenset(
     {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Pad", "Resize", "Upsample", "EyeLike"}
