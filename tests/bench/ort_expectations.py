@@ -10,7 +10,7 @@ total. Not all are about a CPU session. By its columns a fact is left out where
 - `transformers` names `BiasDropout` (11 facts: dropout that stays, as in training);
 - `note` begins with `CUDA EP` (5 facts: transformers that only the CUDA provider runs).
 
-Of the 143 that remain 12 are about models with a DequantizeLinear: `ort_qdq_facts.py` counts them
+Of the 143 that remain 13 are about models with a DequantizeLinear: `ort_qdq_facts.py` counts them
 among its own. A fact is met `exactly` where the model after `apply` has the counts asserted
 (`UNCHANGED`: those it had). It is met `further` where the test asserts that something fires, no
 operator is left more often than asserted, and those asserted to appear do: other rules of ours
