@@ -54,6 +54,12 @@ def test_int32_and_float32_limits():
     assert int(exact.high[0]) == 127 * 255 * 518 <= 1 << 24
     assert exact.float32_exact.all()
     assert not sums(np.array([[127] * 519]), 0, 255).float32_exact.any()
+    edge = np.array([[-128] * 514 + [-53]])  # 255 w adds up to -2^24 but for the bias
+    total = 255 * int(edge.sum())
+    for off, wanted in ((0, True), (-1, False)):
+        found = sums(edge, 255, 255, bias=np.array([-(1 << 24) - total + off]))
+        assert int(found.low[0]) == -(1 << 24) + off
+        assert bool(found.float32_exact[0]) == wanted
     alternating = np.array([[127, -127] * 400])
     assert sums(alternating, 0, 255).partial[0] == 127 * 255 * 400
     assert exact.bits.tolist() == [25]

@@ -69,6 +69,9 @@ def test_convolution_with_channels_last():
         ((1, 2, 7, 8), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1,
                         "strides": [3, 2]}),
         ((1, 2, 7, 8), {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        # a window of ceil_mode that would start behind the operand
+        ((1, 2, 4, 4), {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1], "ceil_mode": 1,
+                        "strides": [4, 4]}),
         ((1, 2, 9), {"kernel_shape": [4], "strides": [2], "pads": [2, 1]}),
         ((1, 2, 4, 5, 6), {"kernel_shape": [2, 2, 3]}),
         ((2, 7, 8, 3), {"kernel_shape": [3, 3], "channels_last": 1, "pads": [1, 1, 1, 1],

@@ -5,12 +5,15 @@ tests/bench/quant_oracle.py does a million elements per operator; here a slice o
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from rewrite.quant.reference import OPERATORS, Arithmetic, evaluate
 from rewrite.quant.rounding import Order
 from tests.quant.cases import CASES, calls
+from tests.quant.exact import f32 as exact_f32
 from tests.quant.exact import quantize_exact
 
 BEFORE = Arithmetic(order=Order.ADD_THEN_ROUND)
@@ -65,3 +68,38 @@ def test_a_wrong_order_is_seen():
     inside = (after > info.min) & (after < info.max) & (before > info.min) & (before < info.max)
     assert 0.2 < differ.mean() < 0.8
     assert np.array_equal(differ[inside], ties[inside])
+
+
+def product_plus_bias(acc, a_s, b_s, bias):
+    """MatMulIntegerToFloat of one accumulator, made of u8 products."""
+    k = -(-acc // 255)
+    a = np.full((1, k), 255, np.uint8)
+    a[0, -1] = acc - 255 * (k - 1)
+    operands = [a, np.ones((k, 1), np.uint8), a_s, b_s, None, None, np.float32([bias])]
+    return float(evaluate("com.microsoft", "MatMulIntegerToFloat", operands, {})[0][0, 0])
+
+
+def test_a_float_output_rounds_once():
+    """What float64 would lose decides a tie of float32: (1 + 2^-12)^2 is one; and 2^-60 beside."""
+    scale = np.float32(1 + 2.0**-12)
+    low, high = 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-23
+    for bias, wanted in ((0.0, low), (2.0**-60, high), (-(2.0**-60), low)):
+        assert product_plus_bias(1, scale, scale, bias) == wanted
+
+
+def test_the_low_half_of_a_product_decides_a_tie():
+    """Products of more than 53 digits, and biases that bring their high half to a tie."""
+    a_s, b_s = np.float32(0.7310585), np.float32(0.8807971)
+    scale, seen = Fraction(float(a_s)) * Fraction(float(b_s)), 0
+    for acc in range(70_001, 90_000):
+        high = float(acc * scale)
+        low = acc * scale - Fraction(high)
+        unit = Fraction(float(np.spacing(high)))
+        away = (1 << 28) - int(Fraction(high) / unit) % (1 << 29)
+        bias = float(np.float32(float(away * unit)))
+        if low == 0 or Fraction(bias) != away * unit:
+            continue
+        wanted = exact_f32(acc * scale + Fraction(bias))
+        assert product_plus_bias(acc, a_s, b_s, bias) == wanted
+        seen += wanted != float(np.float32(high + bias))
+    assert seen > 50
