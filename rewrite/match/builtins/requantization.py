@@ -59,17 +59,23 @@ def requantizer_of(env: Env) -> tuple[str, bool]:
 @builtin
 def requantization(
     env: Env, scale: Tensor, to: Tensor, zero_point: int, low: int, high: int, bound: int,
-    dtype: Dtype,
+    dtype: Dtype, count: int = 1, over: float = 1.0,
 ) -> object:  # fmt: skip
-    """How the target multiplies sums by scale / to, adds the zero point and clamps to codes of
-    [low, high]; with the evidence of how exact that is for sums of at most `bound`."""
+    """How the target multiplies sums by scale / (to · count · over), adds the zero point and clamps
+    to codes of [low, high]; with the evidence of how exact that is for sums of at most `bound`."""
     name, choose = requantizer_of(env)
     clamp = Clamp(zero_point, low, high, dtype)
-    ratio = _ratio(scale, to)
+    ratio = [r / (count * _positive(over)) for r in _ratio(scale, to)]
     try:
         return Requantization(prove(name, ratio, clamp, bound, choose), clamp, bound)
     except QuantError as error:
         raise Unknown(str(error)) from error
+
+
+def _positive(number: float) -> Fraction:
+    if not 0 < number < float("inf"):
+        raise Unknown("a divisor is not a positive number")
+    return Fraction(number)
 
 
 def _ratio(scale: Tensor, to: Tensor) -> list[Fraction]:
