@@ -11,6 +11,7 @@ In: codes, scales, zero points. Out: codes, tables, bounds, certificates. See th
     clamp        Relu and Clip in front of QuantizeLinear, as bounds on codes
     table        lookup tables for pointwise functions
     accumulator  how large sums of products become
+    cause        why the codes of two implementations differ
     certificate  evidence for a rewrite: exhausted, all steps compared, or bounded
     reference    an exact value for every quantized operator
 """
