@@ -257,19 +257,20 @@ def _integers(
         doubt = (edge <= room) & inside
     if real.err:
         doubts.undecided += int(((edge <= risk) & inside).sum())
-    if not doubt.any():
+    same = len(real.terms) == 1 and real.terms[0].table == step.table == ONE  # q is not rounded
+    if same or not doubt.any():
         return np.asarray(found)
     where = np.flatnonzero(doubt)
     sums, inverse = exact.exact_values(real.terms, where, q.shape)
     places = np.broadcast_to(exact.full_index(step), q.shape).reshape(-1)[where]
     factors = np.broadcast_to(step.x, q.shape).reshape(-1)[where]
-    rows, which = np.unique(np.stack([inverse, places, factors]), axis=1, return_inverse=True)
+    first, which = exact.distinct([inverse, places, factors])
     answers = [
-        _integer(sums[int(i)] / (step.table[int(p)] * Fraction(float(f))), half)
-        for i, p, f in rows.T
+        _integer(sums[inverse[k]] / (step.table[places[k]] * Fraction(float(factors[k]))), half)
+        for k in first
     ]
     settled = np.array(found, np.float64)
-    settled.reshape(-1)[where] = np.array(answers, np.float64)[which.reshape(-1)]
+    settled.reshape(-1)[where] = np.array(answers, np.float64)[which]
     return settled
 
 

@@ -260,9 +260,24 @@ def exact_values(
         columns.append(np.broadcast_to(t.x, shape).reshape(-1)[where])
         index = np.zeros((1,) * t.x.ndim) if t.index is None else t.index
         columns.append(np.broadcast_to(index, shape).reshape(-1)[where].astype(np.float64))
-    rows, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    sums = [_sum(terms, row) for row in rows]
-    return sums, inverse.reshape(-1)
+    first, inverse = distinct(columns)
+    rows = np.stack([column[first] for column in columns], axis=1)
+    return [_sum(terms, row) for row in rows], inverse
+
+
+def distinct(columns: Sequence[Array]) -> tuple[Index, Index]:
+    """Rows of the columns that differ: where each is first, and which one each row is.
+
+    One sort of numbers per column: numpy's own `unique` compares whole rows, which is slow.
+    """
+    codes = np.zeros(columns[0].shape, np.int64)
+    for column in columns:
+        values, part = np.unique(column, return_inverse=True)
+        if len(values) > 1:
+            _, codes = np.unique(codes * len(values) + part.reshape(-1), return_inverse=True)
+            codes = codes.reshape(-1).astype(np.int64)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)
 
 
 def _sum(terms: Sequence[Term], row: Any) -> Fraction:
