@@ -26,7 +26,7 @@ def check_structure(rule: ast.Rule, vocabulary: Vocabulary, errors: Collector) -
     _deep_lets(rule, errors)
     if rule.group is not None:
         _group(rule, rule.group, vocabulary, errors)
-    if _changes_nothing(rule, vocabulary):
+    elif _changes_nothing(rule, vocabulary):
         message = f"the rule `{rule.name}` emits what it matches"
         hint = "it would apply to its own result again and again"
         errors.add("RW247", message, rule.emit[0].span, hint)
