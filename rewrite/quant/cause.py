@@ -16,7 +16,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from rewrite.quant.codes import Array, Floats, Ints
+from rewrite.quant.codes import Array, Floats
 
 FLOAT32_UNIT = 2.0**-24  # half a unit in the last place of 1, relative
 
@@ -92,8 +92,3 @@ def accumulation_error(magnitude: Floats | float, operations: int) -> Floats | f
     """Error of so many float32 operations on numbers of this magnitude (Higham's gamma_n)."""
     n = operations * FLOAT32_UNIT
     return magnitude * (n / (1 - n))
-
-
-def wrapped(acc: Ints) -> Ints:
-    """What int32 accumulation makes of a sum that is out of its range."""
-    return np.asarray(acc, np.int64).astype(np.int32).astype(np.int64)

@@ -19,7 +19,7 @@ import numpy as np
 from rewrite.quant.affine import quantize, quantize_exact
 from rewrite.quant.codes import Array, Ints
 from rewrite.quant.faults import QuantError
-from rewrite.quant.params import QuantParams, spread
+from rewrite.quant.params import QuantParams
 from rewrite.quant.rounding import Rounding
 
 
@@ -96,7 +96,6 @@ def clamp(codes: Array, limits: Bounds, axis: int | None = None) -> Array:
 
 
 def interval(params: QuantParams) -> tuple[Array, Array]:
-    """The least and the largest value that codes stand for, per group, in float64; exact."""
-    scale, zeros = spread(params, (1,) * max(1, params.scale.ndim))
-    wide = scale.astype(np.float64)
-    return (params.code.low - zeros) * wide, (params.code.high - zeros) * wide
+    """The least and the largest value that codes stand for, in the scale's shape; exact."""
+    zeros, scales = params.zeros, params.scales
+    return (params.code.low - zeros) * scales, (params.code.high - zeros) * scales

@@ -45,11 +45,6 @@ class CodeType:
         """The numpy type that stores the codes (ml_dtypes below 8 bits and for floats)."""
         return _storage(self.name)
 
-    @property
-    def default_zero_point(self) -> int:
-        """What QuantizeLinear takes when no zero point is given."""
-        return 0
-
 
 # Name -> largest finite value: 448 = 1.75 * 2^8, 240 = 1.875 * 2^7, 57344 = 1.75 * 2^15.
 _FLOATS: Mapping[str, tuple[int, int]] = {

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -157,8 +156,3 @@ def round_ratio(
 def round_fraction(value: Fraction, mode: Rounding = Rounding.HALF_EVEN) -> int:
     """One rational, rounded."""
     return int(round_ratio(np.array([value.numerator], object), value.denominator, mode)[0])
-
-
-def shift_right(x: Array, bits: Any, mode: Rounding) -> Ints:
-    """x / 2^bits, rounded, for int64 below 2^62 and 0 <= bits <= 62."""
-    return np.asarray(round_ratio(np.asarray(x), np.int64(1) << np.asarray(bits), mode), np.int64)

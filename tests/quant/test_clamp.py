@@ -162,4 +162,6 @@ def test_what_has_no_bounds():
 def test_interval():
     low, high = interval(quant_params("u8", np.float32(0.5), 128))
     assert (float(low), float(high)) == (-64.0, 63.5)
+    low, high = interval(quant_params("s8", [0.5, 0.25], [0, 28], axis=1))
+    assert (low.tolist(), high.tolist()) == ([-64.0, -39.0], [63.5, 24.75])
     assert isinstance(bounds(None, None, quant_params("u8", 0.5)), Bounds)
