@@ -33,6 +33,7 @@ _DOUBLING = 31
 _NEAR = 1 << 12  # how far from the derived factor another is looked for, in its last place
 _HUGE = 1 << 31  # steps; far outside of every code
 _AT_ONCE = 1 << 22  # accumulators looked at together
+_CLOSE = 32  # accumulators between a rise of the body and the exact one, mostly
 _ROUNDS = 40  # of a bisection; the interval of accumulators has 32 bits
 
 Codes = Callable[[Array, Factor], Ints]  # of accumulators [step, channel]
@@ -72,12 +73,13 @@ def prove(
         return np.asarray(codes, np.int64)
 
     search = _Search(codes, exact_codes, bound, name in _DOUBLE)
-    wrong = search.wrong(factor, exact, _steps(ratio, clamp, bound))
+    near = _steps(ratio, clamp, bound)
+    wrong = search.wrong(factor, exact, near)
     refined = 0
     if refine and wrong.any():
         factor, refined = search.refined(factor, exact, wrong, ratio, clamp)
-        wrong = search.wrong(factor, exact, _steps(ratio, clamp, bound))
-    certificate = search.certificate(factor, exact, wrong, clamp, len(ratio))
+        wrong = search.wrong(factor, exact, near)
+    certificate = search.certificate(factor, exact, wrong, clamp, near)
     return Proof(name, factor, certificate, refined)
 
 
@@ -142,14 +144,18 @@ class _Search:
         nominal = self.nominal(_taken(factor, chosen), some)
         low, high = (np.full(chosen.size, end, np.int64) for end in (-_NEAR, _NEAR))
         found = np.full(chosen.size, _NEAR + 1, np.int64)
-        for _ in range(_NEAR.bit_length() + 2):
-            middle = (low + high) // 2
-            made = self.body(acc, _moved(nominal, middle))
-            small = ((made < wanted) & (acc > 0) | (made > wanted) & (acc < 0)).any(0)
-            large = ((made > wanted) & (acc > 0) | (made < wanted) & (acc < 0)).any(0)
-            found = np.where(~small & ~large, middle, found)
-            low = np.where(small & ~large, middle + 1, low)
-            high = np.where(large & ~small, middle - 1, high)
+        open_ = np.arange(chosen.size)
+        while open_.size:
+            middle = (low[open_] + high[open_]) // 2
+            at, goal = acc[:, open_], wanted[:, open_]
+            made = self.body(at, _moved(_taken(nominal, open_), middle))
+            small = ((made < goal) & (at > 0) | (made > goal) & (at < 0)).any(0)
+            large = ((made > goal) & (at > 0) | (made < goal) & (at < 0)).any(0)
+            found[open_] = np.where(~small & ~large, middle, found[open_])
+            low[open_] = np.where(small, middle + 1, low[open_])
+            high[open_] = np.where(large, middle - 1, high[open_])
+            # Where it is too small at one step and too large at another, no factor is right.
+            open_ = open_[(small ^ large) & (low[open_] <= high[open_])]
         good = found <= _NEAR
         kept = good | self.one_rounding  # one rounding is nearer, even where it is not exact
         moved = _moved(nominal, np.where(good, found, 0))
@@ -166,15 +172,16 @@ class _Search:
         return Fixed(multiplier, np.full(len(ratio), _DOUBLING, np.int64))
 
     def certificate(
-        self, factor: Factor, exact: Factor, wrong: Array, clamp: Clamp, channels: int
+        self, factor: Factor, exact: Factor, wrong: Array, clamp: Clamp, near: Ints
     ) -> Certificate:
-        cases = channels * (2 * self.bound + 1)
+        cases = near.shape[1] * (2 * self.bound + 1)
         domain = (-self.bound, self.bound)
         chosen = np.flatnonzero(wrong)
         if not chosen.size:
             return Certificate("steps", Claim("exact"), cases, 0, 0, None, domain)
         f, g = _taken(factor, chosen), _taken(exact, chosen)
-        rises = [self._rises(codes, x, clamp, chosen.size)
+        near = near[:, chosen]
+        rises = [self._rises(codes, x, clamp, near)
                  for codes, x in ((self.body, f), (self.exact, g))]  # fmt: skip
         starts = np.sort(np.concatenate([np.full((1, chosen.size), -self.bound), *rises]), 0)
         lengths = np.diff(starts, axis=0, append=np.full((1, chosen.size), self.bound + 1))
@@ -186,14 +193,22 @@ class _Search:
         differing = int(lengths[difference > 0].sum())
         return Certificate("steps", Claim("lsb", most), cases, differing, most, witness, domain)
 
-    def _rises(self, codes: Codes, factor: Factor, clamp: Clamp, channels: int) -> Ints:
+    def _around(self, codes: Codes, factor: Factor, wanted: Ints, near: Ints) -> tuple[Ints, Ints]:
+        """Accumulators before and at each rise: close ones, where it is near the exact one."""
+        low, high = (np.clip(near + d, -self.bound, self.bound) for d in (-_CLOSE, _CLOSE))
+        before, after = codes(low, factor) < wanted, codes(high, factor) >= wanted
+        below = np.where(before, low, -self.bound - 1)
+        return below, np.where(after, high, self.bound + 1)
+
+    def _rises(self, codes: Codes, factor: Factor, clamp: Clamp, near: Ints) -> Ints:
         """The first accumulator of each code; one past the range for codes that are not reached."""
-        wanted = np.arange(clamp.low + 1, clamp.high + 1)[:, None].repeat(channels, 1)
-        below = np.full(wanted.shape, -self.bound - 1, np.int64)
-        at = np.full(wanted.shape, self.bound + 1, np.int64)
+        wanted = np.arange(clamp.low + 1, clamp.high + 1)[:, None].repeat(near.shape[1], 1)
+        below, at = self._around(codes, factor, wanted, near)
         for _ in range(_ROUNDS):
-            middle = np.clip((below + at) >> 1, -self.bound, self.bound)
             open_ = at - below > 1
+            if not open_.any():
+                break
+            middle = np.clip((below + at) >> 1, -self.bound, self.bound)
             reached = codes(middle, factor) >= wanted
             at = np.where(open_ & reached, middle, at)
             below = np.where(open_ & ~reached, middle, below)
