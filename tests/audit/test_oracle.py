@@ -403,3 +403,17 @@ def test_terms_that_broadcast_are_summed_and_contracted_at_full_size():
     product = total.dot(fractions(w, ws))
     assert np.array_equal(found["u"], exactly(product, ws, 100, 0, 255))
     assert outcome.undecided == 0
+
+
+def test_shapes_that_do_not_fit_are_told_with_the_node():
+    """Scales differ, so that the sum stays two terms: the fault is found where it is made."""
+    nodes = [
+        dq("a", "sa", "z", "p"),
+        dq("b", "sb", "z", "r"),
+        helper.make_node("Add", ["p", "r"], ["y"], name="sum"),
+    ]
+    constants = {"sa": np.float32(0.5), "sb": np.float32(0.3), "z": np.uint8(0)}
+    proto = model(nodes, [("a", U8, ["N"]), ("b", U8, ["M"])], [("y", F32)], constants)
+    feeds = {"a": np.zeros(3, np.uint8), "b": np.zeros(4, np.uint8)}
+    with pytest.raises(OracleError, match=r"node 'sum' \(Add\): shape mismatch"):
+        run(proto, **feeds)

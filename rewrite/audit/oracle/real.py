@@ -127,6 +127,7 @@ def widened(term: Term, shape: Broadcast) -> Term:
 
 def total(parts: Sequence[Term], err: float, dtype: Any) -> Real:
     """The sum of terms; those with one scale become one, and too many become floats."""
+    np.broadcast_shapes(*(part.x.shape for part in parts))  # raises where they do not fit
     found: list[Term] = []
     for part in parts:
         for k, other in enumerate(found):
