@@ -5,6 +5,7 @@ In: the `Target` and the matched nodes, both from the environment. Out: plain va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -92,6 +93,11 @@ def _saturates(env: Env, arguments: tuple[object, ...]) -> bool:
 def _scales_per(env: Env, arguments: tuple[object, ...]) -> bool:
     operator, granularity = arguments
     return _target(env).takes_scales(_operator(operator), str(granularity))
+
+
+def _weight_sum(env: Env, arguments: tuple[object, ...]) -> float:
+    limits = _target(env).limits.get(_operator(arguments[0]))
+    return math.inf if limits is None or limits.weight_sum is None else limits.weight_sum
 
 
 def _same_qparams(env: Env, arguments: tuple[object, ...]) -> bool:
@@ -230,6 +236,13 @@ METHODS: Mapping[str, Method] = dict(
             (_OPERATOR, Parameter("granularity", "string")),
             'Whether weights of the operator may have a scale per "tensor", "channel" or "block".',
             _scales_per,
+        ),
+        _method(
+            "weight_sum",
+            (_OPERATOR,),
+            "The most that magnitudes of the weights of one output may sum up to.",
+            _weight_sum,
+            "number",
         ),
         _method(
             "same_qparams",

@@ -301,7 +301,12 @@ ANSWERS = {
         "not target.single_partition",
         "target.takes(y)",
     ],
-    "ethos-u55": ["target.fused_same_scale", "not target.fuses_activation(Clip, 0, 5)"],
+    "ethos-u55": [
+        "target.fused_same_scale",
+        "not target.fuses_activation(Clip, 0, 5)",
+        "target.weight_sum(Conv) == 127 * 65536",
+        "target.weight_sum(Gemm) > 1e300",
+    ],
     "edgetpu": [
         "target.single_partition",
         'target.requantize == "none"',
