@@ -22,8 +22,7 @@ def mean_codes(
     maker: Maker, total: Value, count: Value, scale: float, to: float, zero_point: int, low: int,
     high: int, dtype: Dtype,
 ) -> object:  # fmt: skip
-    """Sums of 8-bit codes less their zero points, over a count of at most 2^23, as codes of
-    [low, high]."""
+    """Sums of 8-bit codes over a count of at most 2^23, as codes of [low, high]."""
     name, _ = requantizer_of(maker.env)
     try:
         plan = derive_mean(name, Fraction(scale) / Fraction(to))

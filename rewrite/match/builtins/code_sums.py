@@ -40,8 +40,7 @@ def code_sum(
     env: Env, a: Value, a_scale: float, a_zero: int, b: Value, b_scale: float, b_zero: int,
     y: Value, y_scale: float, y_zero: int, low: int, high: int,
 ) -> object:  # fmt: skip
-    """How the target adds codes of `a` and `b` to codes of `y` in [low, high], and how exact that
-    is for every pair."""
+    """How the target adds codes to codes of `y` in [low, high], and how exact that is."""
     name, _ = requantizer_of(env)
     codes = _code(env, a), _code(env, b), _code(env, y)
     scales = Fraction(a_scale), Fraction(b_scale), Fraction(y_scale)

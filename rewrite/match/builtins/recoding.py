@@ -18,8 +18,7 @@ from rewrite.quant.params import quant_params
 
 @builtin
 def recoded(maker: Maker, list_: Items, scale: Tensor, zero_point: Tensor, dtype: Dtype) -> Items:
-    """The codes behind dequantized values as codes with another scale: each of another one by a
-    table of all its codes, exact."""
+    """Codes behind dequantized values as codes with another scale, by tables of all of them."""
     code = code_type(dtype)
     if code is None:
         raise Unknown("these are no codes")

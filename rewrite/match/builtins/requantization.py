@@ -61,8 +61,10 @@ def requantization(
     env: Env, scale: Tensor, to: Tensor, zero_point: int, low: int, high: int, bound: int,
     dtype: Dtype, count: int = 1, over: float = 1.0,
 ) -> object:  # fmt: skip
-    """How the target multiplies sums by scale / (to · count · over), adds the zero point and clamps
-    to codes of [low, high]; with the evidence of how exact that is for sums of at most `bound`."""
+    """How the target makes codes of sums times scale / (to · count · over), and how exact that is.
+
+    Codes lie in [low, high], sums are at most `bound`.
+    """
     name, choose = requantizer_of(env)
     clamp = Clamp(zero_point, low, high, dtype)
     ratio = [r / (count * _positive(over)) for r in _ratio(scale, to)]
@@ -123,8 +125,10 @@ def _requantization(value: object) -> Requantization:
 
 @builtin
 def accumulator_scale(bias: Tensor, x: Tensor, w: Tensor) -> bool:
-    """Whether the scale of a bias is the float32 nearest to the product of two scales, so that it
-    stands for that product: as QLinearConv has it, and as quantizers write it."""
+    """Whether a bias's scale is the float32 nearest to a product of scales, and stands for it.
+
+    As QLinearConv has it, and as quantizers write it.
+    """
     product = (x.reals().reshape(-1) * w.reals().reshape(-1)).astype(np.float32)
     given = bias.reals().reshape(-1)
     if given.size not in (1, product.size) and product.size != 1:
@@ -136,8 +140,7 @@ def accumulator_scale(bias: Tensor, x: Tensor, w: Tensor) -> bool:
 def largest_sum(
     env: Env, w: Tensor, axis: int, w_zero: Tensor, x: Value, x_zero: int, bias: Tensor
 ) -> int:
-    """The largest magnitude of a sum of products of weights and codes of `x`, with a bias, and of
-    its parts in any order."""
+    """The largest magnitude of sums of weights times codes of `x`, with a bias, in any order."""
     dtype = env.facts.type(x).dtype  # type: ignore[arg-type]
     if dtype is None or w.array.dtype.kind != "i":
         raise Unknown("codes of integer type are needed")
