@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-
 from pathlib import Path
 
 import numpy as np
@@ -340,7 +339,7 @@ def test_every_function_is_tried():
     left = [
         name
         for name in registry.functions()
-        if f"{name}(" not in tried and name not in constants
+        if f"{name}(" not in tried and name not in constants and "__" not in name
         and name not in ("quantize", "dequantize", "slice_compose", "widens", "opset_version")
     ]  # fmt: skip
     assert left == []
