@@ -5,9 +5,9 @@
 The facts are `ORT_QDQ_FACTS.csv` of the corpus (`$REWRITE_CORPUS`, else `../shared/models`), the
 operator counts that those tests assert after ONNX Runtime's own passes, and the rows of
 `ORT_EXPECTATIONS.csv` whose model has a DequantizeLinear. Their models are made in C++; ours, of
-the same graphs, element types and opsets, are in tests/quantized/builders_*.py. Left out are the 14
+the same graphs, element types and opsets, are in tests/quantized/builders_*.py. Left out are the 15
 tests of nhwc_transformer_test.cc: they ask for the layout that kernels of ONNX Runtime work in,
-which a session chooses when it loads the model. 80 facts remain, and 12 rows.
+which a session chooses when it loads the model. 79 facts remain, and 13 rows.
 
 Each model is rewritten, counted, and run before and after without optimization. A case is met
 `exactly` where all asserted counts are ours, or `further` where no QuantizeLinear, DequantizeLinear
