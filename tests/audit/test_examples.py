@@ -108,6 +108,51 @@ def test_examples_that_fail(outcomes, text, code, words):
     assert problem.span.line == 5
 
 
+@pytest.mark.parametrize(
+    "constant",
+    ["int8[256] t = {}", "int8[4] t = {99999999999999999999999}", "float t = {1e999999}"],
+)
+def test_constants_that_the_parser_cannot_read(outcomes, constant):
+    """ONNX's parser and checker raise errors of the standard library for these."""
+    model = f"g (float[2] x) => (float[2] y) <{constant}> {{ m = Relu(x) y = Relu(m) }}"
+    (first, _) = outcomes(rule("y = Relu(Relu(x))", "y = Relu(x)", fires(model)))
+    assert first.problem is not None
+    assert first.problem.code == "RW701"
+    assert first.problem.span is not None
+    assert first.problem.span.line == 5
+
+
+# 9 steps of float32(0.1) are 1.49999996 of float32(0.6); in float32 1.5, which is rounded to 2.
+IN_FLOAT32 = """g (int8[256] x) => (int8[256] y) <float s = {0.1}, float t = {0.6}, int8 z = {0}>
+  { d = DequantizeLinear(x, s, z) y = QuantizeLinear(d, t, z) }"""
+
+
+@pytest.mark.parametrize(("steps", "code"), [(0, "RW704"), (1, None)])
+def test_steps_are_those_of_the_real_numbers(outcomes, steps, code):
+    """A rule that computes as onnxruntime does, and claims to compute what is meant."""
+    emit = "y = Cast(Round(Cast(X) { to: f32 } * X.scale / y.scale)) { to: s8 }"
+    text = rule(
+        "y = Q(DQ(X: s8 per_tensor), s8 per_tensor)", emit, fires(IN_FLOAT32), f"lsb({steps})"
+    )
+    (first, _) = outcomes(text)
+    assert (first.problem.code if first.problem else None) == code
+    if first.problem is not None:
+        assert "under the exact oracle" in first.problem.message
+    else:
+        assert first.runtime == "the exact oracle"
+
+
+def test_a_claim_of_steps_without_an_exact_value(outcomes):
+    """The oracle knows no loops: then a runtime judges."""
+    model = """g (float[2] x) => (float[2] y) <int64 n = {2}, bool c = {1}> {
+      l = Loop(n, c, x) <body = b (int64 i, bool k, float[2] v) => (bool o, float[2] w)
+        { o = Identity(k) w = Abs(v) }>
+      m = Relu(l) y = Relu(m) }"""
+    (first, _) = outcomes(rule("y = Relu(Relu(x))", "y = Relu(x)", fires(model), "lsb(0)"))
+    assert first.problem is None
+    assert first.runtime == "onnxruntime"
+
+
 def test_a_rejecting_example_that_fires(outcomes):
     both = f'example fires """{RELUS}""" example rejects """{RELUS}"""'
     _, second = outcomes(rule("y = Relu(Relu(x))", "y = Relu(x)", both))
