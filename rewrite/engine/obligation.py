@@ -8,6 +8,7 @@ Three proofs are tried, the cheap ones first:
      give the same type, whatever the model declares about the root. An operand of unknown rank
      gets a token for its shape (rewrite/ops/opaque.py) that shape-keeping operators carry along.
      Where both are the same elements reshaped, one size may follow from all the others;
+     If need be the nodes above the match are inferred again, too;
   3. by cases: where the element types of up to two operands are not known (in function bodies), the
      same for every element type with which the matched nodes can run.
 """
@@ -31,6 +32,7 @@ from rewrite.schema import DTYPES, Dim, Type
 
 _SIZES_AT = {"ConstantOfShape": 0, "Expand": 1}  # where operators take a list of sizes
 _MOST_SIZES = 32
+_MOST_ABOVE = 64  # nodes, the matched ones included, that a proof looks at
 _MOST_UNKNOWN = 2  # operands of unknown element type that are tried out
 
 
@@ -49,10 +51,41 @@ def unmet(
         if proof is None:
             proof = _Relational(facts, matched, new_nodes)
         reason = proof.unmet(old, new)
+        if reason is not None and _follows_from_above(facts, matched, old, new, new_nodes):
+            continue
         if reason is not None:
             shown = before.dtype is None and _holds_in_all_cases(facts, matched, roots, new_nodes)
             return None if shown else reason
     return None
+
+
+def _follows_from_above(
+    facts: Facts,
+    matched: Sequence[ir.Node],
+    old: ir.Value,
+    new: ir.Value,
+    new_nodes: Sequence[ir.Node],
+) -> bool:
+    """Whether nodes above the match show what it alone does not.
+
+    A rule may look past what it matches, to codes from which its root is computed; what the model
+    declares in between may give one size several names.
+    """
+    inside = frozenset(new_nodes)
+    read = {v for node in new_nodes for v in node.inputs if v is not None}
+    reached = {v for v in read if v.producer() not in inside and facts.constant(v) is None}
+    above: dict[ir.Node, None] = dict.fromkeys(matched)
+    waiting = [v for node in matched for v in node.inputs if v is not None]
+    while waiting and len(above) < _MOST_ABOVE:
+        value = waiting.pop()
+        producer = value.producer()
+        if producer is None or producer in above or value in reached:
+            continue
+        above[producer] = None
+        waiting += [v for v in producer.inputs if v is not None]
+    if len(above) == len(matched):
+        return False
+    return _Relational(facts, tuple(above), new_nodes).unmet(old, new) is None
 
 
 def _holds_in_all_cases(
