@@ -29,6 +29,7 @@ from rewrite.engine.journal import Applied, Journal, Log, Reason, Refused, Stop
 from rewrite.engine.ledger import Bound
 from rewrite.engine.limits import Limits, Options, Progress
 from rewrite.engine.loops import LoopWatch
+from rewrite.engine.quantized_faults import Faults
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.worklist import Dispatch, Worklist
 from rewrite.graph import collector
@@ -103,6 +104,7 @@ class _Run:
         self.progress = progress
         self.log = Log()
         self.applier = Applier(self.facts, target)
+        self.faults = Faults(self.facts)
         self.closed = group_bodies(self.facts, target)  # kernels: no rule looks inside
         self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
@@ -271,6 +273,9 @@ class _Run:
                 self.certified[rule] = rule.claim.certificate
         certificate = None
         try:
+            bad = self.faults.among(inside)
+            if bad is not None:
+                raise RefusedError(bad)
             if rule in self.certified:
                 name_of = self.certified[rule]
                 certificate, bound = certified(found, name_of, self.options.max_class)
