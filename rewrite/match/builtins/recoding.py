@@ -40,6 +40,17 @@ def recoded(maker: Maker, list_: Items, scale: Tensor, zero_point: Tensor, dtype
 
 
 @builtin
+def signed_codes(maker: Maker, list_: Items) -> Items:
+    """The codes of u8 as codes of s8, 128 less."""
+    made: list[object] = []
+    for item in list_:
+        wide = maker.make("Cast", (item,), {"to": "s32"})
+        less = maker.make("Sub", (wide, maker.fixed(np.array(128, np.int32))), {})
+        made.append(maker.make("Cast", (less,), {"to": "s8"}))
+    return tuple(made)
+
+
+@builtin
 def dequantized(maker: Maker, triples: Items) -> Items:
     """Numbers from codes, scale and zero point of the first, of the second, ..."""
     if len(triples) % 3 or not all(is_graph_value(v) for v in triples):

@@ -31,6 +31,7 @@ _MODES = {
     "tflite_double": ("tflite_double", False), "tflite_single": ("tflite_single", False),
     "vela": ("vela", False),
 }  # fmt: skip
+_ONCE = {"vela": "vela_natural"}  # what rounds 16-bit sums once, where it rounds others twice
 _VELA = {"half_up": "vela_natural", "toward_zero": "vela_truncate"}
 
 
@@ -59,13 +60,15 @@ def requantizer_of(env: Env) -> tuple[str, bool]:
 @builtin
 def requantization(
     env: Env, scale: Tensor, to: Tensor, zero_point: int, low: int, high: int, bound: int,
-    dtype: Dtype, count: int = 1, over: float = 1.0,
+    dtype: Dtype, count: int = 1, over: float = 1.0, once: bool = False,
 ) -> object:  # fmt: skip
     """How the target makes codes of sums times scale / (to · count · over), and how exact that is.
 
-    Codes lie in [low, high], sums are at most `bound`.
+    Codes lie in [low, high], sums are at most `bound`. `once`: sums of a convolution of 16-bit
+    codes, for which Vela chooses another rounding.
     """
     name, choose = requantizer_of(env)
+    name = _ONCE.get(name, name) if once else name
     clamp = Clamp(zero_point, low, high, dtype)
     ratio = [r / (count * _positive(over)) for r in _ratio(scale, to)]
     try:
