@@ -114,14 +114,14 @@ def nibbles(v: Tensor) -> Tensor:
 
 @builtin
 def coded(env: Env, list_: Items) -> bool:
-    """Whether all values are dequantized codes of one type, each with one scale and zero point."""
+    """Whether all are dequantized codes of one type, scales and zero points of rank 0."""
     types = set()
     for item in list_:
         node = item.producer() if is_graph_value(item) else None
         if node is None or node.op_type != "DequantizeLinear":
             return False
         found = of_value(env, item)
-        if found.faults or found.params.axis is not None:
+        if found.faults or found.params.scale.ndim or found.params.zero_point.ndim:
             return False
         types.add((found.params.code.name, found.params.scale.dtype.name))
     return len(types) == 1
