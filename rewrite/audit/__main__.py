@@ -40,11 +40,11 @@ def main(arguments: Sequence[str]) -> int:
         packs = [_load(name) for name in parsed.packs]
         only = _only(arguments[cut + 1 :], packs)
         targets = [load_target(name, vocabulary()) for name in parsed.target or _shipped()]
+        return _run(packs, targets, only)
     except RewriteError as problem:
         for text in told(problem):
             sys.stderr.write(text + "\n")
         return 2
-    return _run(packs, targets, only)
 
 
 def _parser() -> _Parser:
