@@ -5,7 +5,8 @@ In: a model, a target. Out: `Fault`s.
 An `exact` ledger demands the same bits on all inputs, infinities and NaN included (NaN payloads
 apart). Any other ledger bounds the error of an element by
 
-    c (rtol M + atol) + 8 eps M,   M = the largest finite magnitude of the output before,
+    c (rtol M + n S + atol) + 8 eps M,   M = the largest finite magnitude of the output before,
+                                         n steps of S = the larger of M / 128 and the largest scale,
 
 where the conditioning c is how much a relative change of the inputs grows in the output. An error
 beyond that is `far`. Elements that are finite before must be finite after. An error beyond the same
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 import rewrite
 from rewrite.audit.feeds import is_float
@@ -225,7 +227,8 @@ def _far(
         allowed = bound.lsb + np.floor(bound.rtol * magnitude + bound.atol)
         return ("far", _shown(x, y)) if error > allowed else ("", "")
     scale = eps / 2.0**-23 if eps > 2.0**-23 else 1.0
-    promised = scale * ((bound.rtol + bound.lsb / 128) * magnitude + bound.atol)
+    steps = bound.lsb * max(magnitude / 128, _step(item.model)) if bound.lsb else 0.0
+    promised = scale * (bound.rtol * magnitude + steps + bound.atol)
     slack = 8 * eps * magnitude
     if error <= promised + slack:
         return "", ""
@@ -237,6 +240,20 @@ def _far(
     if error > factor * (promised + slack):
         return ("far" if style not in UNBOUNDED else f"far-{style}"), text
     return ("loose", text) if error > 100 * promised + slack and factor > 100 else ("", "")
+
+
+def _step(model: onnx.ModelProto) -> float:
+    """The largest step between codes: small samples do not reach the ends of their range."""
+    held = {t.name: t for t in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            held[node.output[0]] = node.attribute[0].t
+    scales = [
+        float(np.abs(numpy_helper.to_array(held[node.input[1]]).astype(np.float64)).max(initial=0))
+        for node in model.graph.node
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[1] in held
+    ]
+    return max((s for s in scales if np.isfinite(s)), default=0.0)
 
 
 def _number(a: Array) -> bool:
