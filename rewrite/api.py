@@ -22,6 +22,8 @@ from rewrite.engine import driver, opsets
 from rewrite.engine.journal import Journal
 from rewrite.engine.ledger import CLASSES, Bound, Ledger
 from rewrite.engine.limits import Limits, Options, Progress
+from rewrite.engine.quantized import is_quantized
+from rewrite.engine.quantized_report import account
 from rewrite.engine.report import kernels, nodes, unsupported, write_ledger
 from rewrite.errors import error
 from rewrite.graph import collector, io
@@ -94,11 +96,14 @@ def apply(
             added = {os.fspath(pack): _folder(pack) for pack in packs}
             loaded.notes.extend(opsets.notes(loaded, chosen, matcher, added))
         before = nodes(loaded.facts), kernels(loaded.facts)
+        quantized = is_quantized(loaded.facts)
         journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
         ledger = Ledger.of(journal)
         write_ledger(loaded.model, ledger)
+        codes = account(loaded, chosen, journal, quantized)
     seconds.update(journal.seconds)
-    return Result(loaded, journal, ledger, _stats(loaded, chosen, journal, ledger, before, seconds))
+    stats = _stats(loaded, chosen, journal, ledger, before)
+    return Result(loaded, journal, ledger, {**stats, **codes, "seconds": seconds})
 
 
 def _stats(
@@ -107,7 +112,6 @@ def _stats(
     journal: Journal,
     ledger: Ledger,
     before: tuple[int, int],
-    seconds: dict[str, float],
 ) -> dict[str, Any]:
     """Figures of the run, by the names that the JSON report of the command line has."""
     return {
@@ -123,7 +127,6 @@ def _stats(
         "ledger": ledger.to_json(),
         "unsupported": unsupported(loaded, target),
         "stop": {"reason": journal.stop.reason, "rounds": journal.stop.rounds},
-        "seconds": seconds,
     }
 
 

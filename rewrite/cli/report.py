@@ -13,11 +13,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rewrite.cli import report_quantized as quantized_text
+
 if TYPE_CHECKING:
     from rewrite.api import Result
     from rewrite.audit.verify import Verification
 
 Report = dict[str, Any]
+QUANTIZED = ("lsb_bound", "lsb_unbounded", "float_left", "quantization_faults", "saturation")
 MOST_ROWS = 20  # of any list on the terminal; the JSON has all of it
 
 _TIDIED = {
@@ -58,6 +61,7 @@ def build(
         "folded": _count(f.operator for f in journal.folded),
         "cleaned": {c.kind: c.count for c in journal.cleaned},
         "ledger": result.ledger.to_json(),
+        **{key: stats[key] for key in QUANTIZED if key in stats},
         "unsupported": list(stats["unsupported"]),
         "refused": [{"rule": r.rule, "node": r.node, "reason": r.reason} for r in journal.refused],
         "cycles": [{"rules": list(c.rules), "nodes": list(c.nodes)} for c in journal.cycles],
@@ -118,6 +122,9 @@ def text(report: Report) -> Iterator[str]:
     if done := tidied(report):
         yield f"tidied      {', '.join(done)}"
     yield f"ledger      {report['ledger']['total']}"
+    yield from quantized_text.lines(report)
+    for title, found in quantized_text.sections(report):
+        yield from _section(title, [f"{n:5d}  {what}" for n, what, _ in found])
     rows = [f"{len(nodes):5d}  {what}" for what, nodes in unsupported(report).items()]
     yield from _section("unsupported", rows)
     yield from _section("refused", _refused(report["refused"]))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from rewrite.cli.report import Report, groups, stopped, tidied, unsupported, verdict
+from rewrite.cli.report_quantized import bound, saturation, sections
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
@@ -34,6 +35,12 @@ _LEDGER = (
     "The promises of all steps added up. Errors made inside a model can grow on their way to its "
     "outputs; how much is the conditioning, which --verify measures."
 )
+_QUANTIZED = (
+    "How many steps (LSB) the outputs are away from the original at most, both in real numbers "
+    "between codes; and whether sums of 16 bits inside the target's instructions can overflow."
+)
+_FLOATS = "What still computes with floats between the first codes and the last, and why."
+_FAULTS = "Quantizations with bad parameters. No rule touches them."
 _GROUPS = "Each is a call of a local function of the model, which any runtime runs as its body."
 _UNSUPPORTED = "Nodes outside of groups that the target does not take as they are."
 _REFUSED = "Steps that matched but were not taken, and why; the model is as if they were not tried."
@@ -51,6 +58,7 @@ def page(report: Report) -> str:
         _fired(report),
         _table("Groups", _GROUPS, ("times", "group", "rule"), groups(report)),
         _ledger(report),
+        _quantized(report),
         _unsupported(report),
         _table("Refused steps", _REFUSED, ("rule", "node", "reason"), _rows(report["refused"])),
         _run(report),
@@ -90,6 +98,17 @@ def _ledger(report: Report) -> str:
     rows = [(e["count"], e["rule"], e["claim"], e["evidence"]) for e in ledger["entries"]]
     title = f"Ledger: {ledger['total']}"
     return _table(title, _LEDGER, ("times", "rule", "claim", "evidence"), rows)
+
+
+def _quantized(report: Report) -> str:
+    told = [("bound in steps of the outputs", bound(report))]
+    told += [("saturation", sentence) for sentence in saturation(report)]
+    parts = [_table("Quantization", _QUANTIZED, ("", ""), [row for row in told if row[1]])]
+    for (title, rows), note in zip(sections(report), (_FLOATS, _FAULTS), strict=True):
+        named = [(n, what, ", ".join(nodes)) for n, what, nodes in rows]
+        heads = ("nodes", "why", "names")
+        parts.append(_table(title.capitalize(), note, heads, named))
+    return "".join(parts)
 
 
 def _unsupported(report: Report) -> str:

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from rewrite.engine.determinism import is_deterministic
 from rewrite.engine.evaluation import nbytes
 from rewrite.engine.journal import Log
+from rewrite.engine.quantized_drift import Drift
 from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
@@ -34,9 +35,10 @@ _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 class Tidier:
     """Keeps what it knows about constants from one run to the next."""
 
-    def __init__(self, facts: Facts, log: Log) -> None:
+    def __init__(self, facts: Facts, log: Log, drift: Drift | None = None) -> None:
         self.facts = facts
         self.log = log
+        self.drift = drift
         self._digests: dict[ir.Value, Hashable] = {}
         self._hashed = 0
 
@@ -175,6 +177,8 @@ class Tidier:
 
     def _merge(self, graph: ir.Graph, node: ir.Node, keeper: ir.Node) -> bool:
         pairs = list(zip(node.outputs, keeper.outputs, strict=True))
+        if self.drift is not None:
+            self.drift.merged(pairs)
         if any(old.is_graph_output() and new.is_graph_output() for old, new in pairs):
             return _move_users(pairs)
         done = edit.replace(self.facts, graph, pairs, (), (node,))

@@ -29,6 +29,7 @@ from rewrite.engine.journal import Applied, Journal, Log, Reason, Refused, Stop
 from rewrite.engine.ledger import Bound
 from rewrite.engine.limits import Limits, Options, Progress
 from rewrite.engine.loops import LoopWatch
+from rewrite.engine.quantized_drift import Drift
 from rewrite.engine.quantized_faults import Faults
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.worklist import Dispatch, Worklist
@@ -105,6 +106,7 @@ class _Run:
         self.log = Log()
         self.applier = Applier(self.facts, target)
         self.faults = Faults(self.facts)
+        self.drift = Drift(self.facts, self.faults.any)
         self.closed = group_bodies(self.facts, target)  # kernels: no rule looks inside
         self.phases = [_Phase(name, matcher) for name in PHASES[:-1]]
         self.phases = [phase for phase in self.phases if phase.rules and self._wanted(phase.name)]
@@ -124,8 +126,8 @@ class _Run:
         self.most_bytes = limits.most_bytes(self.weights)
         self.made = 0  # bytes of constants that rules made since they were last counted
         self.folder = Folder(self.facts, self.log, limits, options, self.weights)
-        self.tidier = Tidier(self.facts, self.log)
-        self.grouper = Grouper(self.facts, matcher, target, self.log, self._attempt)
+        self.tidier = Tidier(self.facts, self.log, self.drift)
+        self.grouper = Grouper(self.facts, matcher, target, self.log, self._attempt, self.drift)
         self.deadline = time.perf_counter() + limits.seconds
 
     def _weights(self) -> int:
@@ -143,6 +145,7 @@ class _Run:
     # --- the road ------------------------------------------------------------------------------
 
     def run(self) -> Journal:
+        faults = self.faults.all()
         self._tidy()
         self._seed()
         self._fold()
@@ -162,7 +165,9 @@ class _Run:
         if self._wanted(PHASES[-1]):
             self._timed("match", self.grouper.run)
         reason: Reason = self.stop or ("cycle" if self.log.cycles else "fixpoint")
-        return self.log.close(Stop(reason, self.rounds, self.applications), self.seconds)
+        computed = [name for fold in self.log.folded for name in fold.outputs]
+        stop = Stop(reason, self.rounds, self.applications)
+        return self.log.close(stop, self.seconds, self.drift.final(computed), faults)
 
     def _seed(self) -> None:
         for graph in self.facts.graphs():
@@ -279,10 +284,12 @@ class _Run:
             if rule in self.certified:
                 name_of = self.certified[rule]
                 certificate, bound = certified(found, name_of, self.options.max_class)
+            leaving = self.drift.leaving(inside, found.roots)
             done = self.applier.apply(found, approve)
         except RefusedError as refused:
             self.log.refuse(Refused(rule.name, phase, name, anchor, refused.reason))
             return False
+        self.drift.settle(leaving, done.roots, rule.name, bound)
         if certificate is not None:
             note(done.added, certificate)
         added = tuple([n.op_type for n in done.added])

@@ -1,7 +1,8 @@
 """Operators that still compute with floats in the quantized part of a model, and why.
 
 In: a rewritten model, what was refused. Out: one record for each such node. The quantized part is
-what lies behind some codes and before others: nodes with codes above and codes below them.
+what lies behind some codes and before others: nodes with computed codes above and codes below them.
+What makes or ends codes is no such node, nor what only asks for a shape.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from rewrite.engine.journal import Refused
+from rewrite.engine.quantized import NAMES, PAIR
 from rewrite.graph.facts import Facts
+from rewrite.graph.uses import nodes_of, uses_of
 from rewrite.match.structure import operator_words
 from rewrite.schema import DTYPE_CLASSES
 
 CODES = ("u8", "s8", "u16", "s16", "u4", "s4", "u2", "s2")
-PAIR = ("QuantizeLinear", "DequantizeLinear")
-_ALWAYS = ("DynamicQuantizeLinear",)
+DYNAMIC = "DynamicQuantizeLinear"
+_ASKS = ("Shape", "Size")  # of the tensor, and not of its numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +34,21 @@ class FloatLeft:
 
 
 def floats_left(facts: Facts, refused: Iterable[Refused] = ()) -> tuple[FloatLeft, ...]:
-    """Float nodes of the main graph between the first codes and the last, in graph order."""
-    nodes = list(facts.model.graph)
-    inside = _behind(facts, nodes) & _before(facts, nodes)
+    """Float nodes between the first codes and the last of the main graph, and of each graph inside
+    it, in graph order."""
     reasons = {record.node: f"{record.rule}: {record.reason}" for record in refused}
-    return tuple(
-        FloatLeft(str(node.outputs[0].name), _words(node), _why(facts, node, reasons))
-        for node in nodes
-        if node in inside and _computes_floats(facts, node)
-    )
+    main, found = facts.model.graph, list[FloatLeft]()
+    for graph in facts.graphs():
+        if graph is not main and facts.root(graph) is not main:
+            continue
+        nodes = nodes_of(graph)
+        behind, before = _behind(facts, nodes), _before(facts, nodes)
+        found += [
+            FloatLeft(str(node.outputs[0].name), _words(node), _why(facts, node, reasons))
+            for node in nodes
+            if node in behind and node in before and _computes_floats(facts, node)
+        ]
+    return tuple(found)
 
 
 def _codes(facts: Facts, value: ir.Value | None) -> bool:
@@ -51,14 +60,21 @@ def _float(facts: Facts, value: ir.Value | None) -> bool:
 
 
 def _behind(facts: Facts, nodes: list[ir.Node]) -> set[ir.Node]:
-    """Nodes that read codes made by a node, or what comes of them."""
+    """Nodes that read computed codes, or what comes of them. Integers that are given are codes
+    where a quantized operator reads them."""
     reached: set[ir.Node] = set()
     for node in nodes:
         for value in node.inputs:
-            producer = None if value is None else value.producer()
-            if producer is None:
+            if value is None or facts.constant(value) is not None:
                 continue
-            if producer in reached or _codes(facts, value) or producer.op_type in _ALWAYS:
+            producer = value.producer()
+            if producer is None:
+                found = node.op_type in NAMES and _codes(facts, value)
+            else:
+                found = producer.op_type not in _ASKS and (
+                    producer in reached or _codes(facts, value)
+                )
+            if found:
                 reached.add(node)
                 break
     return reached
@@ -69,8 +85,8 @@ def _before(facts: Facts, nodes: list[ir.Node]) -> set[ir.Node]:
     reached: set[ir.Node] = set()
     for node in reversed(nodes):
         for value in node.outputs:
-            users = [use.node for use in value.uses()]
-            if any(u in reached or u.op_type == PAIR[0] for u in users) or any(
+            users = [use.node for use in uses_of(value)]
+            if any(u in reached or u.op_type in (PAIR[0], DYNAMIC) for u in users) or any(
                 _codes(facts, out) for u in users for out in u.outputs
             ):
                 reached.add(node)
@@ -79,7 +95,7 @@ def _before(facts: Facts, nodes: list[ir.Node]) -> set[ir.Node]:
 
 
 def _computes_floats(facts: Facts, node: ir.Node) -> bool:
-    if node.op_type in PAIR or node.op_type == "Constant":
+    if node.op_type in (*PAIR, *_ASKS, DYNAMIC, "Constant"):
         return False
     made = any(_float(facts, value) for value in node.outputs)
     read = any(_float(facts, v) and facts.constant(v) is None for v in node.inputs if v is not None)
@@ -101,8 +117,11 @@ def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str]) -> str:
         if value is None or not _float(facts, value) or facts.constant(value) is not None:
             continue
         producer = value.producer()
-        if producer is None or producer.op_type != PAIR[1]:
-            return f"its operand '{value.name}' is not quantized"
-    if not any(user.op_type == PAIR[0] for user in users):
+        if producer is None or producer.op_type not in (*PAIR, DYNAMIC):
+            of = "an input" if producer is None else f"the result of {_words(producer)}"
+            return f"an operand is {of}, not codes"
+        if producer.op_type == DYNAMIC:
+            return "a scale is known only when the model runs"
+    if not any(user.op_type in (PAIR[0], DYNAMIC) for user in users):
         return "its result is not quantized"
     return f"no rule has an integer form for {_words(node)}"

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from rewrite.engine.journal import Grouped, Log, Refused
+from rewrite.engine.ledger import EXACT
+from rewrite.engine.quantized_drift import Drift
 from rewrite.graph.facts import Facts
 from rewrite.graph.outline import Enclosed, Outlined, outline
 from rewrite.graph.uses import nodes_of
@@ -43,13 +45,20 @@ class Grouper:
     """Makes the groups of one model, where the target allows local functions."""
 
     def __init__(
-        self, facts: Facts, matcher: Matcher, target: Target, log: Log, attempt: Attempt
+        self,
+        facts: Facts,
+        matcher: Matcher,
+        target: Target,
+        log: Log,
+        attempt: Attempt,
+        drift: Drift,
     ) -> None:
         self.facts = facts
         self.matcher = matcher
         self.target = target
         self.log = log
         self.attempt = attempt
+        self.drift = drift
 
     def run(self) -> None:
         rules = self.matcher.rules(GROUP)
@@ -86,11 +95,13 @@ class Grouper:
         assert group is not None  # the rule emits nothing
         root = match.env[group.value]
         assert isinstance(root, ir.Value)
+        leaving = self.drift.leaving(match.nodes, (root,))
         made = outline(
             self.facts, graph, match.nodes, (root,), self.target.domain, group.name, rule.name
         )
         if not isinstance(made, Outlined):
             return made.reason
+        self.drift.settle(leaving, made.call.outputs, rule.name, EXACT)
         # Runtimes inline functions: what a body calls has to be known to the model as well.
         self.facts.model.graph.opset_imports.setdefault(self.target.domain, 1)
         name, node = made.function.name, str(made.call.outputs[0].name)

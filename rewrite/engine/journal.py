@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from rewrite.engine.ledger import Bound
 
 if TYPE_CHECKING:
+    from rewrite.engine.quantized_faults import QuantizationFault
     from rewrite.quant.certificate import Certificate
 
 Reason = Literal["fixpoint", "limit_applications", "limit_time", "limit_growth", "cycle"]
@@ -84,6 +85,16 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
+class Drifted:
+    """A value of the main graph whose codes may be off, by how many of its own units; or the
+    `reason` why nothing bounds it. Without a name: any value."""
+
+    value: str
+    error: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     reason: Reason
     rounds: int
@@ -100,6 +111,8 @@ class Journal:
     cycles: tuple[Cycle, ...]
     stop: Stop
     seconds: Mapping[str, float]
+    drift: tuple[Drifted, ...] = ()
+    faults: tuple[QuantizationFault, ...] = ()  # before anything was rewritten
 
     def fired(self) -> dict[str, int]:
         """Rule -> number of applications, most frequent first, then by name."""
@@ -133,7 +146,13 @@ class Log:
         if count:
             self._cleaned[kind] = self._cleaned.get(kind, 0) + count
 
-    def close(self, stop: Stop, seconds: Mapping[str, float]) -> Journal:
+    def close(
+        self,
+        stop: Stop,
+        seconds: Mapping[str, float],
+        drift: tuple[Drifted, ...] = (),
+        faults: tuple[QuantizationFault, ...] = (),
+    ) -> Journal:
         cleaned = tuple(Cleaned(kind, count) for kind, count in sorted(self._cleaned.items()))
         return Journal(
             applied=tuple(self.applied),
@@ -144,4 +163,6 @@ class Log:
             cycles=tuple(self.cycles),
             stop=stop,
             seconds=dict(seconds),
+            drift=drift,
+            faults=faults,
         )

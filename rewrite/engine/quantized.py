@@ -36,12 +36,12 @@ _PARTS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
     "QLinearAveragePool": _ONE, "QLinearGlobalAveragePool": _ONE, "QLinearReduceMean": _ONE,
 }  # fmt: skip
 _BIAS = {"QLinearConv": 8, "QGemm": 6}
-_NAMES = frozenset(
+NAMES = frozenset(
     {*PAIR, *INTEGER, *_PARTS, "QLinearConcat", "DynamicQuantizeLinear", "MatMulNBits",
      "DynamicQuantizeLSTM", "QAttention"}
 )  # fmt: skip
 _OF_NUMBERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-OPERATORS = _NAMES | frozenset(_OF_NUMBERS)  # all that `parts` and `contraction` know
+OPERATORS = NAMES | frozenset(_OF_NUMBERS)  # all that `parts` and `contraction` know
 _DOMAINS = ("", "com.microsoft")
 
 
@@ -70,7 +70,7 @@ class Contraction:
 def is_quantized(facts: Facts) -> bool:
     """Whether any node, in subgraphs and functions too, works with codes."""
     return any(
-        node._op_type in _NAMES and node._domain in _DOMAINS
+        node._op_type in NAMES and node._domain in _DOMAINS
         for graph in facts.graphs()
         for node in nodes_of(graph)
     )
@@ -192,16 +192,18 @@ def contraction(facts: Facts, node: ir.Node, outer: Outer = _NOTHING) -> Contrac
 def _codes_of(
     facts: Facts, value: ir.Value | None, outer: Outer
 ) -> tuple[ir.Value | None, ir.Value | None]:
-    """Codes and zero point of dequantized codes, or of Cast(codes) - zero point."""
+    """Codes and zero point of dequantized codes, or of Cast(codes), or of that - zero point."""
     node = None if value is None else value.producer()
     if node is None or node.domain not in _DOMAINS:
         return None, None
     if node.op_type == PAIR[1]:
         return operand(facts, node, 0), operand(facts, node, 2)
-    cast = node.inputs[0].producer() if node.op_type == "Sub" and node.inputs[0] else None
-    if cast is None or cast.op_type != "Cast" or cast.inputs[0] is None:
+    cast, zero = node, None
+    if node.op_type == "Sub" and node.inputs[0] is not None:
+        cast, zero = node.inputs[0].producer() or node, node.inputs[1]
+    if cast.op_type != "Cast" or cast.inputs[0] is None:
         return None, None
-    return outer.get(cast.inputs[0], cast.inputs[0]), node.inputs[1]
+    return outer.get(cast.inputs[0], cast.inputs[0]), zero
 
 
 def channel_axis(facts: Facts, node: ir.Node, weights: ir.Value) -> int:

@@ -56,7 +56,7 @@ def _of_operator(facts: Facts, node: ir.Node, far: int) -> Range | None:
     first = operand(facts, node, 0)
     if first is None:
         return None
-    if name in MOVES or name == "Cast":
+    if name in MOVES or name == "Cast" or (name == "Resize" and _is_nearest(node)):
         return code_range(facts, first, far)
     if name == "Concat" or name in EXTREMA:
         return _united([code_range(facts, v, far) for v in _data(facts, node)])
@@ -70,6 +70,11 @@ def _of_operator(facts: Facts, node: ir.Node, far: int) -> Range | None:
             return None
         return (x[0] + y[0], x[1] + y[1]) if name == "Add" else (x[0] - y[1], x[1] - y[0])
     return None
+
+
+def _is_nearest(node: ir.Node) -> bool:
+    mode = node.attributes.get("mode")
+    return mode is None or mode.value == "nearest"
 
 
 def _data(facts: Facts, node: ir.Node) -> list[ir.Value]:

@@ -38,12 +38,12 @@ class Faults:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._any = is_quantized(facts)
+        self.any = is_quantized(facts)
         self._known: dict[ir.Node, tuple[Sequence[ir.Value | None], tuple[str, ...]]] = {}
 
     def among(self, nodes: Iterable[ir.Node]) -> str | None:
         """The first fault of any of the nodes, with the name of that node."""
-        if not self._any:
+        if not self.any:
             return None
         for node in nodes:
             if node._op_type in OPERATORS:
@@ -61,7 +61,7 @@ class Faults:
 
     def all(self) -> tuple[QuantizationFault, ...]:
         """The nodes with faults in all graphs, in order."""
-        if not self._any:
+        if not self.any:
             return ()
         found = []
         for graph in self._facts.graphs():
