@@ -256,6 +256,7 @@ def test_reasons_to_stop_and_kinds_of_tidying():
 
 def test_records_of_the_journal():
     from rewrite.engine import journal
+    from rewrite.engine.quantized_faults import QuantizationFault
 
     records = {
         "applied": journal.Applied,
@@ -265,6 +266,8 @@ def test_records_of_the_journal():
         "cleaned": journal.Cleaned,
         "cycles": journal.Cycle,
         "stop": journal.Stop,
+        "drift": journal.Drifted,
+        "faults": QuantizationFault,
     }
     shown = names_in("python.md", "## The journal")
     assert list(shown) == [f.name for f in fields(journal.Journal)]
