@@ -17,10 +17,13 @@ from rewrite.engine.quantized import NAMES, PAIR
 from rewrite.graph.facts import Facts
 from rewrite.graph.uses import nodes_of, uses_of
 from rewrite.match.structure import operator_words
+from rewrite.ops import registry
 from rewrite.schema import DTYPE_CLASSES
+from rewrite.target.target import Target
 
 CODES = ("u8", "s8", "u16", "s16", "u4", "s4", "u2", "s2")
 DYNAMIC = "DynamicQuantizeLinear"
+_FROM_12 = ("Clip", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin")  # with codes of 8 bits
 _ASKS = ("Shape", "Size")  # of the tensor, and not of its numbers
 
 
@@ -33,7 +36,9 @@ class FloatLeft:
     reason: str
 
 
-def floats_left(facts: Facts, refused: Iterable[Refused] = ()) -> tuple[FloatLeft, ...]:
+def floats_left(
+    facts: Facts, refused: Iterable[Refused] = (), target: Target | None = None
+) -> tuple[FloatLeft, ...]:
     """Float nodes between the first codes and the last of the main graph, and of each graph inside
     it, in graph order."""
     reasons = {record.node: f"{record.rule}: {record.reason}" for record in refused}
@@ -44,7 +49,7 @@ def floats_left(facts: Facts, refused: Iterable[Refused] = ()) -> tuple[FloatLef
         nodes = nodes_of(graph)
         behind, before = _behind(facts, nodes), _before(facts, nodes)
         found += [
-            FloatLeft(str(node.outputs[0].name), _words(node), _why(facts, node, reasons))
+            FloatLeft(str(node.outputs[0].name), _words(node), _why(facts, node, reasons, target))
             for node in nodes
             if node in behind and node in before and _computes_floats(facts, node)
         ]
@@ -106,13 +111,22 @@ def _words(node: ir.Node) -> str:
     return operator_words((node.domain, node.op_type))
 
 
-def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str]) -> str:
+def _of_one_value(facts: Facts, node: ir.Node) -> bool:
+    """Whether each element of the result is a function of one element of one operand."""
+    known = registry.find(node.domain, node.op_type)
+    given = [v for v in node.inputs if v is not None and facts.constant(v) is None]
+    return known is not None and known.pointwise and len(set(given)) == 1
+
+
+def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str], target: Target | None) -> str:
     users = [use.node for value in node.outputs for use in value.uses()]
     names = [value.name for value in node.outputs]
     names += [out.name for user in users if user.op_type == PAIR[0] for out in user.outputs]
     for name in names:
         if str(name) in reasons:
             return reasons[str(name)]
+    if node.op_type in _FROM_12 and node.domain == "" and facts.opset(node) < 12:
+        return f"{node.op_type} takes no codes before opset 12"
     for value in node.inputs:
         if value is None or not _float(facts, value) or facts.constant(value) is not None:
             continue
@@ -124,4 +138,6 @@ def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str]) -> str:
             return "a scale is known only when the model runs"
     if not any(user.op_type in (PAIR[0], DYNAMIC) for user in users):
         return "its result is not quantized"
+    if target is not None and target.table(8) is None and _of_one_value(facts, node):
+        return "the target has no tables for functions of codes"
     return f"no rule has an integer form for {_words(node)}"

@@ -33,7 +33,7 @@ def account(
     faults.update({fault.node: fault for fault in journal.faults})
     bounds = output_bounds(facts, journal)
     return {
-        "float_left": _plain(floats_left(facts, journal.refused)),
+        "float_left": _plain(floats_left(facts, journal.refused, target)),
         "quantization_faults": _plain(tuple(faults.values())),
         "saturation": _plain(saturation(facts, target)),
         "lsb_bound": {bound.output: bound.lsb for bound in bounds},

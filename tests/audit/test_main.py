@@ -77,3 +77,14 @@ def test_what_does_not_load_is_shown_in_its_text(work, capsys):
     (work / "mine" / "pack.yaml").write_text(PACK)
     assert main(["mine", "--target", "chop.yaml"]) == 2
     assert "error[RW4" in capsys.readouterr().err
+
+
+def test_a_rule_that_cannot_be_matched(work, capsys):
+    """Some faults of patterns show only when the rule is compiled."""
+    text = RULE.replace("match y = Relu(x: f32)", "match y = Relu(x: f32)\n        x = Abs(v)")
+    (work / "mine" / "all.rules").write_text(text)
+    assert main(["mine", "--target", "chip.yaml"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("mine/all.rules:4:")
+    assert "error[RW270]" in err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import onnx
 import pytest
 from onnx import parser
@@ -9,6 +11,7 @@ from onnx import parser
 from rewrite.engine.floats import floats_left
 from rewrite.engine.journal import Refused
 from rewrite.graph import io
+from rewrite.target.target import Lut, Target
 
 CONSTANTS = "<float s = {0.1}, uint8 z = {3}, float half = {0.5}, int64[2] t = {4,1}>"
 
@@ -65,6 +68,33 @@ def test_reasons() -> None:
     ]
     body = f"{D} e = Exp(d) x = Log(e) {Q}(x, s, z)"
     assert _left(body)[0] == ("e", "its result is not quantized")
+
+
+def test_targets_without_tables() -> None:
+    """A function of codes has no table there; a sum of two operands never has one."""
+    loaded = io.load(_model(f"{D} e = Exp(d) {Q}(e, s, z)"))
+    bare = Target("t", "Test.", "t.yaml", (), (7, 26), False, None)
+    (record,) = floats_left(loaded.facts, target=bare)
+    assert record.reason == "the target has no tables for functions of codes"
+    quick = dataclasses.replace(bare, lut=(Lut(256, 8),))
+    (record,) = floats_left(loaded.facts, target=quick)
+    assert record.reason == "no rule has an integer form for Exp"
+    body = f"{D} q = Identity(a) e = DequantizeLinear(q, s, z) x = Add(d, e) {Q}(x, s, z)"
+    (record,) = floats_left(io.load(_model(body)).facts, target=bare)
+    assert record.reason == "no rule has an integer form for Add"
+
+
+@pytest.mark.parametrize(("opset", "reason"), [
+    (11, "MaxPool takes no codes before opset 12"),
+    (12, "no rule has an integer form for MaxPool"),
+])  # fmt: skip
+def test_operators_that_took_no_codes(opset: int, reason: str) -> None:
+    text = (
+        f'<ir_version: 6, opset_import: ["" : {opset}]> g (uint8[1,1,4] a) => (uint8[1,1,4] y) '
+        "<float s = {0.1}, uint8 z = {3}> { d = DequantizeLinear(a, s, z) "
+        "m = MaxPool <kernel_shape = [1]> (d) y = QuantizeLinear(m, s, z) }"
+    )
+    assert [r.reason for r in floats_left(io.load(parser.parse_model(text)).facts)] == [reason]
 
 
 def test_scales_that_the_run_makes() -> None:
