@@ -44,11 +44,20 @@ def _call(node: ir.Node, facts: Facts, dtype: str | None, limits: Limits) -> sup
         rank=None if first.shape is None else len(first.shape),
         static=not limits.static or all(_is_static(t) for t in given),
         constant=tuple(v is None or is_fixed(facts, v) for v in operands) if fixed else (),
+        shifted=limits.weight_zero_point == "zero" and _is_shifted(node, operands, facts),
         shapes=tuple(t.shape for t in given) if sized else (),
         kernel=_kernel(node, given) if window else None,
         dilations=_integers(node, "dilations") if window else (),
         strides=_integers(node, "strides") if window else (),
     )
+
+
+def _is_shifted(node: ir.Node, operands: tuple[ir.Value | None, ...], facts: Facts) -> bool:
+    """Whether QuantizeLinear or DequantizeLinear has a zero point that is known and not 0."""
+    if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or len(operands) < 3:
+        return False
+    zero = None if operands[2] is None else facts.array(operands[2])
+    return zero is not None and bool((zero.astype(float) != 0).any())
 
 
 def _is_static(type_: Type) -> bool:

@@ -21,6 +21,7 @@ class Call:
     rank: int | None = None  # of the first operand
     static: bool = True  # whether every size of operands and outputs is known
     constant: tuple[bool, ...] = ()  # per operand given
+    shifted: bool = False  # whether codes have a zero point that is not 0
     shapes: tuple[tuple[int | str, ...] | None, ...] = ()  # per operand given
     kernel: tuple[int, ...] | None = None  # the window, not dilated
     dilations: tuple[int, ...] = ()
@@ -51,6 +52,8 @@ def _outside(limits: Limits, call: Call) -> str | None:
     for index in limits.constant:
         if index < len(call.constant) and not call.constant[index]:
             return f"needs operand {index} to be constant"
+    if call.shifted and limits.weight_zero_point == "zero":
+        return "needs the zero point 0"
     if limits.static and not call.static:
         return "needs sizes that are known"
     return _sizes(limits, call) or _window(limits, call)

@@ -10,10 +10,10 @@ import numpy as np
 from rewrite.match.builtins.maker import Maker
 from rewrite.match.builtins.quantized_checks import of_value
 from rewrite.match.builtins.registry import Dtype, Items, builtin
-from rewrite.match.values import Tensor, Unknown, is_graph_value
+from rewrite.match.values import Env, Tensor, Unknown, is_graph_value
 from rewrite.quant.affine import dequantize_exact, quantize_exact
-from rewrite.quant.codes import code_type, every_code
-from rewrite.quant.params import quant_params
+from rewrite.quant.codes import CodeType, code_type, every_code
+from rewrite.quant.params import QuantParams, quant_params
 
 
 @builtin
@@ -36,6 +36,37 @@ def recoded(maker: Maker, list_: Items, scale: Tensor, zero_point: Tensor, dtype
         table = quantize_exact(dequantize_exact(codes, found.params), to)
         index = maker.make("Cast", (found.operand,), {"to": "s32"})
         made.append(maker.make("Gather", (maker.fixed(np.asarray(table)), index), {"axis": 0}))
+    return tuple(made)
+
+
+@builtin
+def recodable(env: Env, list_: Items, scale: Tensor, zero_point: Tensor) -> bool:
+    """Whether all are dequantized codes with one scale, some not with this scale and zero point."""
+    found = [of_value(env, item) for item in list_]
+    if any(f.faults or f.params.axis is not None or f.params.block is not None for f in found):
+        return False
+    return any(f.params != _wanted(f.params.code, scale, zero_point) for f in found)
+
+
+def _wanted(code: CodeType, scale: Tensor, zero_point: Tensor) -> QuantParams | None:
+    """The parameters for codes of the type; None where the zero point is of another one."""
+    if code.name != zero_point.dtype:
+        return None
+    return quant_params(code, scale.rounded("f32"), zero_point.array)
+
+
+@builtin
+def requantized(maker: Maker, list_: Items, scale: Tensor, zero_point: Tensor) -> Items:
+    """Dequantized values, each of another scale or zero point quantized and dequantized again."""
+    made: list[object] = []
+    for item in list_:
+        found = of_value(maker.env, item).params
+        if found == _wanted(found.code, scale, zero_point):
+            made.append(item)
+            continue
+        constants = maker.fixed(scale.rounded("f32")), maker.fixed(zero_point.rounded())
+        codes = maker.make("QuantizeLinear", (item, *constants), {})
+        made.append(maker.make("DequantizeLinear", (codes, *constants), {}))
     return tuple(made)
 
 
