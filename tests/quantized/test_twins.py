@@ -32,7 +32,7 @@ REQUANTIZERS = {
     "hexagon": "hvx", "x86-avx2": "ort_x86", "cortex-m": "tflite_double", "ethos-u55": "vela",
 }  # fmt: skip
 MOST_EXHAUSTED = 70_000
-STEPS = 2_000  # of a channel of 16-bit codes
+STEPS = 600  # of a channel of 16-bit codes
 
 
 @cache

@@ -133,14 +133,21 @@ def test_table_of_every_code(op: str, dtype: str, target: str) -> None:
 
 
 @EACH
+@pytest.mark.parametrize("flat", [False, True], ids=["numbers", "vectors"])
 @pytest.mark.parametrize("dtype", ["u8", "s8"])
-def test_joined_codes(dtype: str, target: str) -> None:
-    """Ties with an odd zero point, the scale of the result itself, and a wider one."""
+def test_joined_codes(dtype: str, flat: bool, target: str) -> None:
+    """Ties with an odd zero point, the scale of the result itself, and a wider one.
+
+    `flat`: scales and zero points of shape [1].
+    """
     low, high = limits(dtype)
     parts = ((0.5, low + 1), (1.0, low + 77), (3.7, low + 200))
     g = Graph(13)
     codes = every(dtype)
-    values = [g.dq(g.given(codes[None], dtype), s, z, dtype) for s, z in parts]
+    values = [
+        g.dq(g.given(codes[None], dtype), [s] if flat else s, [z] if flat else z, dtype)
+        for s, z in parts
+    ]
     g.out(g.q(g.node("Concat", *values, axis=0), 1.0, low + 77, dtype))
     model = rewrite.apply(g.proto(), target=target).model
     assert not {n.op_type for n in model.graph.node} & {"QuantizeLinear", "DequantizeLinear"}
