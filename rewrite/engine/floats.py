@@ -23,6 +23,7 @@ from rewrite.target.target import Target
 
 CODES = ("u8", "s8", "u16", "s16", "u4", "s4", "u2", "s2")
 DYNAMIC = "DynamicQuantizeLinear"
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _FROM_12 = ("Clip", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin")  # with codes of 8 bits
 _ASKS = ("Shape", "Size")  # of the tensor, and not of its numbers
 
@@ -111,6 +112,12 @@ def _words(node: ir.Node) -> str:
     return operator_words((node.domain, node.op_type))
 
 
+def _float_constant(facts: Facts, node: ir.Node) -> bool:
+    """Whether the second operand is a constant of floats."""
+    weights = node.inputs[1]
+    return _float(facts, weights) and weights is not None and facts.constant(weights) is not None
+
+
 def _of_one_value(facts: Facts, node: ir.Node) -> bool:
     """Whether each element of the result is a function of one element of one operand."""
     known = registry.find(node.domain, node.op_type)
@@ -136,6 +143,8 @@ def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str], target: Target
             return f"an operand is {of}, not codes"
         if producer.op_type == DYNAMIC:
             return "a scale is known only when the model runs"
+    if node.op_type in WEIGHTED and _float_constant(facts, node):
+        return "its weights are not quantized"
     if not any(user.op_type in (PAIR[0], DYNAMIC) for user in users):
         return "its result is not quantized"
     if target is not None and target.table(8) is None and _of_one_value(facts, node):

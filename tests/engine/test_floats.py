@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 from rewrite.engine.floats import floats_left
 from rewrite.engine.journal import Refused
@@ -95,6 +96,14 @@ def test_operators_that_took_no_codes(opset: int, reason: str) -> None:
         "m = MaxPool <kernel_shape = [1]> (d) y = QuantizeLinear(m, s, z) }"
     )
     assert [r.reason for r in floats_left(io.load(parser.parse_model(text)).facts)] == [reason]
+
+
+def test_weights_in_floats() -> None:
+    constants = "<float s = {0.1}, uint8 z = {3}, float[4,4] w>"
+    model = _model(f"{D} e = MatMul(d, w) {Q}(e, s, z)", constants=constants)
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    (record,) = floats_left(io.load(model).facts)
+    assert record.reason == "its weights are not quantized"
 
 
 def test_scales_that_the_run_makes() -> None:
