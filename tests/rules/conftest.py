@@ -20,9 +20,12 @@ from rewrite.graph import io
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.match import matcher
 from rewrite.match.vocabulary import vocabulary
-from rewrite.target.target import Target
+from rewrite.target.target import Lut, Target
 
-TARGET = Target("test", "A target for tests.", "test.yaml", (), (7, 26), True, None)
+TARGET = Target(
+    "test", "A target for tests.", "test.yaml", (), (7, 26), True, None,
+    lut=(Lut(256, 8), Lut(65536, 16)),
+)  # fmt: skip
 
 
 @cache
