@@ -3,6 +3,9 @@
 In: `Real`s. Out: `Real`s. An operand whose scale is the same along what is summed is contracted as
 integers: in float64, where BLAS is exact while all sums stay below 2^53. Scales that differ along
 the sum are multiplied in first where that loses nothing; else the result is float64, with a bound.
+
+Quantizers give the codes of a bias the float32 nearest to the product of the two scales, which
+stands for that product: such a bias counts in units of the accumulator.
 """
 
 from __future__ import annotations
@@ -135,10 +138,13 @@ def gemm(step: Step) -> Values:
         a = a.moved(lambda x: x.T)
     if step.integer("transB", 0):
         b = b.moved(lambda x: x.T)
-    y = times(matmul(a, b), step.float32("alpha", 1.0))
-    if step.has(2):
-        y = reals.add(y, times(step.real(2), step.float32("beta", 1.0)))
-    return (y,)
+    y, alpha = matmul(a, b), step.float32("alpha", 1.0)
+    if not step.has(2):
+        return (times(y, alpha),)
+    bias, beta = step.real(2), step.float32("beta", 1.0)
+    if alpha == beta == 1.0:
+        return (reals.add(y, in_units_of(y, _of_rank(bias, y.ndim))),)
+    return (reals.add(times(y, alpha), times(bias, beta)),)
 
 
 def times(a: Real, factor: float) -> Real:
@@ -185,7 +191,7 @@ def conv(step: Step, x: Real, w: Real, bias: Real | None) -> Real:
 
     count = int(np.prod(w.shape[1:], dtype=np.int64))
     y = contract(x, w, Contraction(apply, first, second, count))
-    return y if bias is None else reals.add(y, per_channel(bias, y.ndim))
+    return y if bias is None else with_bias(y, bias)
 
 
 def windows_product(view: Array, w: Array, group: int) -> Array:
@@ -204,6 +210,34 @@ def windows_product(view: Array, w: Array, group: int) -> Array:
 
 def per_channel(bias: Real, rank: int) -> Real:
     return bias.moved(lambda v: v.reshape(1, -1, *(1,) * (rank - 2)))
+
+
+def with_bias(y: Real, bias: Real) -> Real:
+    """A convolution's result and its bias for each channel."""
+    return reals.add(y, in_units_of(y, per_channel(bias, y.ndim)))
+
+
+def in_units_of(y: Real, bias: Real) -> Real:
+    """The bias; its scales are those of `y` where they are the float32 nearest to them."""
+    a, b = y.single, bias.single
+    if a is None or b is None or b.grid is None or b.grid < 0:
+        return bias
+    none = np.zeros((1,) * b.x.ndim, np.int32)
+    units, own = none if a.index is None else a.index, none if b.index is None else b.index
+    try:
+        if np.broadcast_shapes(units.shape, b.x.shape) != b.x.shape:
+            return bias
+    except ValueError:
+        return bias
+    pairs = np.stack(np.broadcast_arrays(units, own), axis=-1)
+    unique, places = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
+    table = []
+    for unit, scale in unique.tolist():
+        exactly, given = a.table[unit], b.table[scale]
+        table.append(exactly if np.float32(float(exactly)) == float(given) else given)
+    index = places.reshape(pairs.shape[:-1]).astype(np.int32)
+    term = Term(b.x, tuple(table), index if len(table) > 1 else None, b.grid, b.bound)
+    return Real([exact.compact(term)], bias.err, bias.dtype)
 
 
 @operator("Conv")
@@ -235,4 +269,4 @@ def conv_transpose(step: Step) -> Values:
 
     count = (w.shape[0] // group) * int(np.prod(w.shape[2:], dtype=np.int64))
     y = contract(x, w, Contraction(apply, first, second, count))
-    return (reals.add(y, per_channel(step.real(2), y.ndim)) if step.has(2) else y,)
+    return (with_bias(y, step.real(2)) if step.has(2) else y,)
