@@ -31,6 +31,7 @@ with_models = pytest.mark.skipif(
         ["leftovers.py", "--targets", "generic,hexagon,onnxruntime-cpu"],
         ["ort_expectations.py"],
         ["kernels.py", "--runs", "0"],
+        ["quantized_forms.py", "--target", "hexagon"],
     ],
     ids=lambda command: Path(command[0]).stem,
 )
