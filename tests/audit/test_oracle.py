@@ -267,6 +267,32 @@ def test_scales_follow_their_elements():
     assert np.array_equal(np.concatenate([found["y0"], found["y1"]]), padded)
 
 
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        ("t = Identity(s)", 0.1),
+        ("r = Identity(s)  t = Reshape(r, k)", 0.1),
+        ("w = Cast <to = 11> (s)  t = Cast <to = 1> (w)", 0.1),
+        ("t = Mul(s, two)", 0.2),
+        ("t = Mul(s, s)", None),
+    ],
+)
+def test_a_scale_that_is_computed_without_rounding_is_a_scale(made, value):
+    """The number behind Identity is the number; the product of two has no float32 of its own."""
+    text = f"""<ir_version: 8, opset_import: ["" : 13]> g (float[3] x) => (uint8[3] y)
+        <float s = {{0.1}}, float two = {{2}}, uint8 z = {{3}}, int64[1] k = {{1}}>
+        {{ {made}  y = QuantizeLinear(x, t, z) }}"""
+    oracle = Oracle(onnx.parser.parse_model(text))
+    feeds = {"x": np.array([1.0, -0.2, 0.05], np.float32)}
+    if value is None:
+        with pytest.raises(OracleError, match="computed in real numbers"):
+            oracle.run(feeds)
+        return
+    scale = Fraction(float(np.float32(value)))
+    codes = [round(Fraction(float(x)) / scale) + 3 for x in feeds["x"]]
+    assert oracle.run(feeds).outputs["y"].tolist() == codes
+
+
 def test_floats_between_integers_are_machine_numbers():
     """A requantizer in float32 inside a function: its roundings are part of the meaning."""
     acc = RNG.integers(-(2**31), 2**31, 20000).astype(np.int32)

@@ -90,6 +90,19 @@ class Real:
         """The only term, if it is exact."""
         return self.terms[0] if len(self.terms) == 1 and self.terms[0].exact else None
 
+    @property
+    def plain(self) -> Array | None:
+        """The numbers in the model's element type, if that has all of them exactly."""
+        term = self.single
+        if term is None or self.err:
+            return None
+        if term.table != ONE and not (term.x == 1.0).all():
+            return None  # products; numbers that are given have the factor 1
+        if any(Fraction(float(f)) != f for f in term.table):
+            return None
+        array = self.rounded()
+        return array if np.array_equal(values_of(array), self.floats, equal_nan=True) else None
+
     def moved(self, move: exact.Move) -> Real:
         """Elements rearranged; see `terms.moved`."""
         return Real([exact.moved(t, move) for t in self.whole], self.err, self.dtype)

@@ -82,11 +82,17 @@ class Step(Attributes):
         return lift(self.value(index))
 
     def array(self, index: int) -> Array:
-        """An operand that has to be plain numbers: codes, shapes, scales."""
+        """An operand that has to be plain numbers: codes, shapes, scales.
+
+        Real numbers are, where they were only moved: a scale behind Identity, Reshape or Cast.
+        """
         found = self.value(index)
-        if isinstance(found, Real):
+        if not isinstance(found, Real):
+            return found
+        plain = found.plain
+        if plain is None:
             raise OracleError(f"operand {index} is computed in real numbers")
-        return found
+        return plain
 
     def optional(self, index: int) -> Array | None:
         return self.array(index) if self.has(index) else None
