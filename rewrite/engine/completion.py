@@ -15,7 +15,7 @@ from rewrite.engine.sizes import merged
 from rewrite.engine.upstream import operands_first
 from rewrite.graph.facts import Facts
 from rewrite.graph.types import is_vague
-from rewrite.schema import UNKNOWN
+from rewrite.schema import UNKNOWN, Type
 
 
 class Completer:
@@ -64,7 +64,7 @@ class Completer:
         facts = self.facts
         improved: list[ir.Value] = []
         try:
-            types = node_types(facts, node, facts.operands(node))
+            types = self._branches(node) or node_types(facts, node, facts.operands(node))
         except RefusedError:
             types = (UNKNOWN,) * len(node.outputs)
         for output, found in zip(node.outputs, types, strict=True):
@@ -74,3 +74,26 @@ class Completer:
                 facts.set_type(output, better)
                 improved.append(output)
         return improved
+
+    def _branches(self, node: ir.Node) -> tuple[Type, ...]:
+        """What both branches of an If give; empty for other operators."""
+        if node.op_type != "If" or node.domain != "":
+            return ()
+        branches = [a.value for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+        rows = [tuple(self._inner(v) for v in branch.outputs) for branch in branches]
+        if len(rows) != 2 or any(len(row) != len(node.outputs) for row in rows):
+            return ()
+        return tuple(_common(a, b) for a, b in zip(*rows, strict=True))
+
+    def _inner(self, value: ir.Value) -> Type:
+        """The type of an output of a branch; graphs nest less deep than calls may."""
+        if is_vague(self.facts.type(value)):
+            self(value)
+            self.facts.complete = None
+        return self.facts.type(value)
+
+
+def _common(a: Type, b: Type) -> Type:
+    """The type where it is the same in both."""
+    dtype = a.dtype if a.dtype == b.dtype else None
+    return Type(dtype, a.shape if a.shape == b.shape else None)
