@@ -96,7 +96,8 @@ def kind(node: onnx.NodeProto) -> str:
 
 def kinds_of(model: onnx.ModelProto, target: str) -> Counter[str]:
     """Groups of quantized arithmetic, or the quantized operators of onnxruntime, by name."""
-    tables = {t.name for t in model.graph.initializer if t.data_type in _CODES}
+    held = model.graph.initializer
+    tables = {t.name for t in held if t.data_type in _CODES and len(t.dims) == 1}
     found: Counter[str] = Counter()
     for node in model.graph.node:
         name = kind(node)
