@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,8 @@ def apply(
         ledger = Ledger.of(journal)
         write_ledger(loaded.model, ledger)
         codes = account(loaded, chosen, journal, quantized)
+        known = {name: steps for name, steps in codes["lsb_bound"].items() if steps is not None}
+        ledger = replace(ledger, outputs=tuple(known.items()))
     seconds.update(journal.seconds)
     stats = _stats(loaded, chosen, journal, ledger, before)
     return Result(loaded, journal, ledger, {**stats, **codes, "seconds": seconds})

@@ -48,6 +48,7 @@ def compare(
         "after": str(Path(after).absolute()),
         "n": n,
         "bound": asdict(ledger.total),
+        "outputs": ledger.outputs,
         "seed": seed,
         "nbytes": _memory() if nbytes is None else nbytes,
     }

@@ -23,7 +23,8 @@ def main(folder: Path) -> None:
     from rewrite.audit.verify import Verification, compare
     from rewrite.engine.ledger import Bound, Entry, Ledger
 
-    ledger = Ledger((Entry("ledger", Bound(**request["bound"]), 1, "of the rewriting"),))
+    entry = Entry("ledger", Bound(**request["bound"]), 1, "of the rewriting")
+    ledger = Ledger((entry,), tuple((name, steps) for name, steps in request["outputs"]))
     with (folder / STEPS).open("w", encoding="ascii") as steps:
         try:
             found = compare(

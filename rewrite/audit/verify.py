@@ -99,7 +99,7 @@ def compare(
         return Verification("unverified", reason="no runs were asked for")
     if exactly.applies(ledger.total):
         step(ORACLE, "comparing both models")
-        judged = exactly.judge(before, after, n, ledger.total, seed)
+        judged = exactly.judge(before, after, n, ledger.total, seed, dict(ledger.outputs))
         if not isinstance(judged, str):
             return _by_oracle(judged, ledger.total)
         found = _by_runtime(before, after, n, ledger, seed, step)

@@ -79,7 +79,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
+    """`outputs`: by how many steps codes of an output may be off, where rules before it are exact
+    to some steps and others make more of that."""
+
     entries: tuple[Entry, ...] = ()
+    outputs: tuple[tuple[str, int], ...] = ()
 
     @property
     def total(self) -> Bound:

@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import parser
 
+import rewrite
 from rewrite.audit.verify import compare
 from rewrite.engine.ledger import Bound, Entry, Ledger
 
@@ -147,3 +148,22 @@ def test_inputs_that_would_be_huge_are_not_made() -> None:
     found = compare(m, m, 2, Ledger())
     assert found.status == "unverified"
     assert "too large" in found.reason
+
+
+GAIN = """<ir_version: 10, opset_import: ["" : 21]>
+g (uint16[1,64] x) => (uint16[1,64] y, uint16[1,64] q)
+<float s = {0.0002}, uint16 z = {32768}, float t = {0.00003051}, float u = {0.00001}>
+{ d = DequantizeLinear(x, s, z)  h = Tanh(d)  q = QuantizeLinear(h, t, z)
+  e = DequantizeLinear(q, t, z)  y = QuantizeLinear(e, u, z) }"""
+
+
+def test_steps_that_a_finer_scale_makes_more_of_are_allowed_where_they_are_known() -> None:
+    """A step of q is 3.051 steps of y: what is off by up to 3 there is off by up to 10 here."""
+    before = parser.parse_model(GAIN)
+    result = rewrite.apply(before, target="cortex-m")
+    assert dict(result.ledger.outputs) == {"y": 10, "q": 3}
+    assert result.ledger.total == Bound("lsb", lsb=3)
+    found = compare(before, result.model, 3, result.ledger)
+    assert found.status == "equal"
+    assert 0 < found.used <= 1
+    assert compare(before, result.model, 3, Ledger(result.ledger.entries)).status == "different"
