@@ -26,7 +26,10 @@ from rewrite.errors import RewriteError
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-EXECUTED = [DOCS / f"{name}.md" for name in ("tutorial", "targets", "command-line", "python", "quantization")]
+EXECUTED = [
+    DOCS / f"{name}.md"
+    for name in ("tutorial", "targets", "command-line", "python", "quantization")
+]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -331,9 +331,7 @@ def _by_name(rule: ast.Rule) -> dict[str, ast.MatchStatement | ast.EachStatement
     return found
 
 
-def _names_used(
-    expr: ast.Expr, is_maker: Callable[[ast.Expr], bool]
-) -> list[ast.Name | ast.Splat]:
+def _names_used(expr: ast.Expr, is_maker: Callable[[ast.Expr], bool]) -> list[ast.Name | ast.Splat]:
     """Values that an emitted expression takes as operands.
 
     Arguments of functions do not count, unless the function makes nodes.
