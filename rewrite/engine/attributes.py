@@ -160,7 +160,7 @@ def _float(value: object) -> float:
     if not isinstance(value, (int, float)):
         raise TypeError("not a number")
     # As float32, so that rules meet what a reader would; OverflowError where it is too large.
-    stored: float = struct.unpack("f", struct.pack("f", value))[0]
+    stored: float = struct.unpack("<f", struct.pack("<f", value))[0]
     if value and abs(stored) < _SMALLEST_NORMAL and stored != value:
         raise OverflowError("smaller than any normal float32")
     return stored
