@@ -101,8 +101,7 @@ def apply(
         ledger = Ledger.of(journal)
         write_ledger(loaded.model, ledger)
         codes = account(loaded, chosen, journal, quantized)
-        known = {name: steps for name, steps in codes["lsb_bound"].items() if steps is not None}
-        ledger = replace(ledger, outputs=tuple(known.items()))
+        ledger = replace(ledger, outputs=tuple(codes["lsb_bound"].items()))
     seconds.update(journal.seconds)
     stats = _stats(loaded, chosen, journal, ledger, before)
     return Result(loaded, journal, ledger, {**stats, **codes, "seconds": seconds})

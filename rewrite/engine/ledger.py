@@ -80,10 +80,10 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """`outputs`: by how many steps codes of an output may be off, where rules before it are exact
-    to some steps and others make more of that."""
+    to some steps and others make more of that; None where nothing bounds it."""
 
     entries: tuple[Entry, ...] = ()
-    outputs: tuple[tuple[str, int], ...] = ()
+    outputs: tuple[tuple[str, int | None], ...] = ()
 
     @property
     def total(self) -> Bound:

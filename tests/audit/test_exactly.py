@@ -7,6 +7,8 @@ import math
 import onnx
 import pytest
 
+from rewrite.audit import exactly
+from rewrite.audit.oracle.compare import Comparison, Gap
 from rewrite.audit.verify import compare
 from rewrite.engine.ledger import Bound, Entry, Ledger
 
@@ -75,3 +77,13 @@ def test_where_the_oracle_has_no_value_a_runtime_judges_and_it_is_told():
     assert found.ok
     assert found.runtime != "the exact oracle"
     assert "the exact oracle has no value: node 'y' holds a graph (If)" in found.reason
+
+
+def test_an_output_that_nothing_bounds_is_neither_right_nor_wrong() -> None:
+    gap = Gap("y", 9.0, "code", 1.0, 1, 4)
+    found = Comparison((gap,), 1, "random", (0, 0), ((), ()))
+    assert not exactly._judged(found, Bound("lsb", 3), {"y": 8}).ok
+    judged = exactly._judged(found, Bound("lsb", 3), {"y": None})
+    assert judged.ok
+    assert judged.open
+    assert not exactly._judged(found, Bound("lsb", 0), {"y": None}).ok
