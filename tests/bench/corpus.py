@@ -158,7 +158,15 @@ def _tell(rows: list[Row]) -> None:
 def _pool(jobs: int) -> ProcessPoolExecutor:
     import multiprocessing
 
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_compare_here)
+
+
+def _compare_here() -> None:
+    """A worker may crash, so that `--verify` needs no further process for each model."""
+    from rewrite.audit import apart, verify
+
+    apart.compare = verify.compare  # type: ignore[assignment]
 
 
 def allowed() -> dict[str, str]:
