@@ -53,8 +53,8 @@ _STEP = 2.0**-20
 _MAX_PERTURBED_BYTES = 256 << 20
 _STYLES = ("normal", "unit", "large", "negative")
 
-# Runs of an original that may draw random numbers: few elements agree by chance in all of them.
-_REPEATS = 12
+# Runs of an original that may draw random numbers: no element agrees by chance in all of them.
+_REPEATS = 64
 
 Outputs = list[Array | None]
 Step = Callable[[str, str], None]  # the name of a runtime, what it is about to do

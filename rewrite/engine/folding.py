@@ -211,6 +211,8 @@ class Folder:
         assert graph is not None
         pairs = []
         for output, array in zip(node.outputs, done.arrays, strict=True):
+            if output.is_graph_output() and facts.declared.contradicts(output, array.shape):
+                raise RefusedError("the model declares another shape of this output")
             if output.uses() or output.is_graph_output():
                 pairs.append((output, edit.new_constant(facts, array, f"{output.name}_folded")))
         if not pairs:

@@ -18,6 +18,7 @@ from onnx import TensorProto, TypeProto, numpy_helper
 from rewrite.engine.refused import RefusedError
 from rewrite.engine.shapes import ShapeValues
 from rewrite.graph.facts import Facts, ReferenceAttribute
+from rewrite.graph.write import write_attribute
 from rewrite.ops.call import InferenceError, Symbols
 from rewrite.ops.infer import infer
 from rewrite.schema import DTYPE_OF, DTYPES, UNKNOWN, Dim, Type
@@ -122,7 +123,8 @@ def to_node(node: ir.Node) -> onnx.NodeProto:
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
     proto.input.extend("" if v is None else f"i{i}" for i, v in enumerate(node.inputs))
     proto.output.extend(f"o{i}" for i in range(len(node.outputs)))
-    proto.attribute.extend(ir.to_proto(a) for a in node.attributes.values())
+    for attribute in node.attributes.values():
+        write_attribute(proto.attribute.add(), attribute)
     return proto
 
 

@@ -26,6 +26,18 @@ class Declared:
     strays: dict[ir.Graph, list[onnx.ValueInfoProto]] = field(default_factory=dict)
     stray_annotations: dict[ir.Graph, list[onnx.TensorAnnotation]] = field(default_factory=dict)
 
+    def contradicts(self, value: ir.Value, shape: tuple[int, ...]) -> bool:
+        """Whether the value is declared with a shape that this one does not fit."""
+        info = self.infos.get(value)
+        if info is None or not info.type.tensor_type.HasField("shape"):
+            return False
+        dims = info.type.tensor_type.shape.dim
+        known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        return len(known) != len(shape) or any(
+            declared is not None and declared >= 0 and declared != size
+            for declared, size in zip(known, shape, strict=True)
+        )
+
     def move(self, old: ir.Value, new: ir.Value) -> Saved:
         """`new` takes the place of `old`: what was declared about `old` is about `new` now."""
         infos = self.infos

@@ -31,6 +31,11 @@ def write_model(model: ir.Model, declared: Declared, tensors: TensorWriter) -> o
     return _Writer(declared, tensors).model(model)
 
 
+def write_attribute(proto: onnx.AttributeProto, attribute: ir.Attr) -> None:
+    """One attribute, its tensors in the message itself."""
+    _Writer(Declared(), inline).attribute(proto, attribute)
+
+
 class _Writer:
     def __init__(self, declared: Declared, tensors: TensorWriter) -> None:
         self._declared = declared
@@ -147,7 +152,7 @@ class _Writer:
             if attribute.value is None:
                 proto.attribute.append(attribute.name)
             else:
-                self._attribute(proto.attribute_proto.add(), attribute)
+                self.attribute(proto.attribute_proto.add(), attribute)
         graph = function.graph
         results = [value for node in graph for value in node.outputs]
         for value in (*function.inputs, *results):
@@ -174,14 +179,14 @@ class _Writer:
         if node._attributes.data:
             add = proto.attribute.add
             for attribute in node._attributes.data.values():
-                self._attribute(add(), attribute)
+                self.attribute(add(), attribute)
         if node._metadata_props:
             _props(proto.metadata_props, node._metadata_props)
         for configuration in node.device_configurations:
             made = serde.serialize_node_device_configuration(configuration)
             proto.device_configurations.append(made)
 
-    def _attribute(self, proto: onnx.AttributeProto, attribute: ir.Attr) -> None:
+    def attribute(self, proto: onnx.AttributeProto, attribute: ir.Attr) -> None:
         proto.name = attribute.name
         proto.type = attribute.type.value  # type: ignore[assignment]
         if attribute.doc_string:

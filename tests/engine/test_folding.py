@@ -266,3 +266,14 @@ def test_only_exact_folds_under_that_limit(parse_model):
     loaded = io.load(model)
     driver.run(loaded, Matcher([], TARGET), TARGET, options=Options(max_class="exact"))
     assert [n.op_type for n in io.to_proto(loaded).graph.node] == ["Exp", "Neg", "Add", "Mul"]
+
+
+def test_an_output_of_another_shape_than_declared_is_not_folded() -> None:
+    """Onnxruntime warns and runs such a model; with an initializer as output it would not load."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 15]>
+    g (float[2,2] x) => (int64[2,2] y) { s = Shape(x)  y = Add(s, s) }
+    """
+    result = apply(onnx.parser.parse_model(text))
+    assert [node.op_type for node in result.model.graph.node] == ["Add"]
+    assert "another shape" in result.journal.refused[0].reason
