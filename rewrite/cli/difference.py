@@ -46,7 +46,7 @@ def packs(before: RulePack, after: RulePack) -> Report:
 def _claim(rule: Any) -> object:
     from rewrite.engine.ledger import Bound
 
-    return Bound.of(rule.claim)
+    return "certified" if rule.claim.kind == "certified" else Bound.of(rule.claim)
 
 
 def _text(pack: RulePack, name: str) -> str:

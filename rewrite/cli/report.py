@@ -164,7 +164,9 @@ def _used(share: float) -> str:
     """How much of what was allowed was needed."""
     if share == 0.0:
         return "without any difference"
-    return f"the largest difference {100.0 * share:.2g} % of that"
+    percent = 100.0 * share
+    words = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+    return f"the largest difference {words} % of that"
 
 
 def groups(report: Report) -> list[tuple[int, str, str]]:

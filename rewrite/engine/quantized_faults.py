@@ -6,7 +6,7 @@ In: facts of a model. Out: one record for each quantized operator with a fault, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -82,6 +82,10 @@ def _reasons(facts: Facts, node: ir.Node) -> tuple[str, ...]:
 
 def _of_parameters(facts: Facts, node: ir.Node) -> Iterator[str]:
     for part in parts(facts, node):
+        if part.role and part.params.zero_point.size == 1:
+            # Quantized operators take one zero point beside a scale for each channel.
+            spread = np.broadcast_to(part.params.zero_point.reshape(()), part.params.scale.shape)
+            part = replace(part, params=replace(part.params, zero_point=spread))
         for fault in faults(part.params, part.shape, even_blocks=True):
             yield f"{part.role}: {fault}" if part.role else fault
 
