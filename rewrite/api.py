@@ -100,7 +100,7 @@ def apply(
         journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
         ledger = Ledger.of(journal)
         write_ledger(loaded.model, ledger)
-        codes = account(loaded, chosen, journal, quantized)
+        codes = account(loaded, chosen, journal, quantized, limit)
         ledger = replace(ledger, outputs=tuple(codes["lsb_bound"].items()))
     seconds.update(journal.seconds)
     stats = _stats(loaded, chosen, journal, ledger, before)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from rewrite.engine.journal import Refused
+from rewrite.engine.ledger import CLASSES
 from rewrite.engine.quantized import NAMES, PAIR
 from rewrite.graph.facts import Facts
 from rewrite.graph.uses import nodes_of, uses_of
@@ -38,10 +39,13 @@ class FloatLeft:
 
 
 def floats_left(
-    facts: Facts, refused: Iterable[Refused] = (), target: Target | None = None
+    facts: Facts,
+    refused: Iterable[Refused] = (),
+    target: Target | None = None,
+    limit: str = CLASSES[-1],
 ) -> tuple[FloatLeft, ...]:
     """Float nodes between the first codes and the last of the main graph, and of each graph inside
-    it, in graph order."""
+    it, in graph order. `limit`: the class of exactness that rules had to keep to."""
     reasons = {record.node: f"{record.rule}: {record.reason}" for record in refused}
     main, found = facts.model.graph, list[FloatLeft]()
     for graph in facts.graphs():
@@ -50,7 +54,11 @@ def floats_left(
         nodes = nodes_of(graph)
         behind, before = _behind(facts, nodes), _before(facts, nodes)
         found += [
-            FloatLeft(str(node.outputs[0].name), _words(node), _why(facts, node, reasons, target))
+            FloatLeft(
+                str(node.outputs[0].name),
+                _words(node),
+                _why(facts, node, reasons, target, limit),
+            )
             for node in nodes
             if node in behind and node in before and _computes_floats(facts, node)
         ]
@@ -125,7 +133,20 @@ def _of_one_value(facts: Facts, node: ir.Node) -> bool:
     return known is not None and known.pointwise and len(set(given)) == 1
 
 
-def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str], target: Target | None) -> str:
+def _is_explicit(target: Target) -> bool:
+    """Whether the target takes quantized operators as floats between the two of the pair."""
+    return bool(target.dtypes) and not target.groups and target.requantize is None
+
+
+def _why(
+    facts: Facts,
+    node: ir.Node,
+    reasons: Mapping[str, str],
+    target: Target | None,
+    limit: str,
+) -> str:
+    if target is not None and _is_explicit(target) and target.has(node.domain, node.op_type):
+        return "the target's compiler looks for it between DequantizeLinear and QuantizeLinear"
     users = [use.node for value in node.outputs for use in value.uses()]
     names = [value.name for value in node.outputs]
     names += [out.name for user in users if user.op_type == PAIR[0] for out in user.outputs]
@@ -149,4 +170,5 @@ def _why(facts: Facts, node: ir.Node, reasons: Mapping[str, str], target: Target
         return "its result is not quantized"
     if target is not None and target.table(8) is None and _of_one_value(facts, node):
         return "the target has no tables for functions of codes"
-    return f"no rule has an integer form for {_words(node)}"
+    rule = "rule" if limit == CLASSES[-1] else f"rule of class {limit}"
+    return f"no {rule} has an integer form for {_words(node)}"

@@ -19,10 +19,10 @@ from rewrite.target.target import Target
 
 
 def account(
-    loaded: LoadedModel, target: Target, journal: Journal, quantized: bool
+    loaded: LoadedModel, target: Target, journal: Journal, quantized: bool, limit: str
 ) -> dict[str, Any]:
-    """`quantized`: the model had quantized operators before. Writes the metadata of `saturation`
-    into the model, too."""
+    """`quantized`: the model had quantized operators before. `limit`: the class that rules had to
+    keep to. Writes the metadata of `saturation` into the model, too."""
     if not quantized:
         return {
             "float_left": [], "quantization_faults": [], "saturation": [],
@@ -33,7 +33,7 @@ def account(
     faults.update({fault.node: fault for fault in journal.faults})
     bounds = output_bounds(facts, journal)
     return {
-        "float_left": _plain(floats_left(facts, journal.refused, target)),
+        "float_left": _plain(floats_left(facts, journal.refused, target, limit)),
         "quantization_faults": _plain(tuple(faults.values())),
         "saturation": _plain(saturation(facts, target)),
         "lsb_bound": {bound.output: bound.lsb for bound in bounds},

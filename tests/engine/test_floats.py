@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
+from rewrite import apply
 from rewrite.engine.floats import floats_left
 from rewrite.engine.journal import Refused
 from rewrite.graph import io
@@ -135,3 +136,23 @@ def test_what_a_rule_was_refused_for_is_the_reason() -> None:
     refused = Refused("lookup_table", "quantize", "g", "y", "a division by zero")
     found = floats_left(loaded.facts, [refused])
     assert [record.reason for record in found] == ["lookup_table: a division by zero"]
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "reason"),
+    [
+        ("tensorrt", "approx", "the target's compiler looks for it between"),
+        ("onnxruntime-cpu", "exact", "no rule of class exact has an integer form for Conv"),
+    ],
+)
+def test_reasons_speak_of_targets_and_classes(target: str, limit: str, reason: str) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 13]>
+    g (int8[1,1,3,3] x) => (int8[1,1,3,3] y)
+    <float s = {0.1}, int8 z = {0}, int8[1,1,1,1] w = {3}, float t = {0.03}>
+    { d = DequantizeLinear(x, s, z)  k = DequantizeLinear(w, s, z)  c = Conv(d, k)
+      y = QuantizeLinear(c, t, z) }
+    """
+    result = apply(parser.parse_model(text), target=target, max_class=limit)
+    (row,) = result.stats["float_left"]
+    assert row["reason"].startswith(reason)
