@@ -21,7 +21,9 @@ import numpy as np
 from rewrite.quant.codes import Array, Ints
 from rewrite.quant.faults import QuantError
 from rewrite.quant.requantize import (
+    DOUBLING,
     REQUANTIZERS,
+    Arithmetic,
     Factor,
     Fixed,
     Ratio,
@@ -66,7 +68,7 @@ class Clamp:
 
 def has_body(name: str) -> bool:
     """Whether the requantizer can be written in integers of 64 bits or in float32."""
-    return name in REQUANTIZERS and name != "onnx_qdq"
+    return name in REQUANTIZERS and REQUANTIZERS[name].arithmetic != "rational"
 
 
 def requantize(
@@ -79,9 +81,10 @@ def requantize(
         raise QuantError(f"{name} has no body in integers of 64 bits")
     number = Number(steps, steps.cast(acc, "s64"), bound, spread)
     multiplier, shift = _objects(factor.multiplier), _objects(factor.shift)
-    if name in ("tflite_double", "vela", "hvx"):
-        number.doubled(multiplier, shift, away=name != "hvx")
-    elif name == "vela_truncate":
+    arithmetic = REQUANTIZERS[name].arithmetic
+    if arithmetic in DOUBLING:
+        number.doubled(multiplier, shift, away=arithmetic == "half_up_then_away")
+    elif arithmetic == "toward_zero":
         number.toward_zero(multiplier, shift)
     else:
         number.half_up(multiplier, shift)
@@ -251,6 +254,10 @@ class Body:
     @property
     def name(self) -> str:
         return f"{self.base.name}_body"
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return self.base.arithmetic
 
     def derive(self, ratio: Ratio) -> Factor:
         return self.base.derive(ratio)

@@ -18,6 +18,7 @@ import numpy as np
 
 from rewrite.quant.body import Clamp, Steps, W, clamped_float
 from rewrite.quant.faults import QuantError
+from rewrite.quant.requantize import REQUANTIZERS
 
 _BITS = 26  # of the multiplier
 _MOST_SHIFT = 34
@@ -38,7 +39,7 @@ def derive_mean(name: str, ratio: Fraction) -> Mean:
     """What the kernel holds, for codes of 8 bits; `QuantError` where the ratio is too large."""
     if not 0 < ratio < _MOST_RATIO:
         raise QuantError("the ratio of scales is not between 0 and 256")
-    if name == "ort_x86":
+    if REQUANTIZERS[name].arithmetic == "float32":
         return Mean(float(np.float32(float(ratio))), None)
     shift = 0
     while ratio * (1 << (shift + 1)) < 1 << _BITS and shift < _MOST_SHIFT:

@@ -28,7 +28,6 @@ from rewrite.quant.requantize import REQUANTIZERS, Factor, Fixed, Rational, Sing
 from rewrite.quant.rounding import round_ratio
 
 _EXACT = REQUANTIZERS["onnx_qdq"]
-_DOUBLE = ("hvx",)  # rounds a product of 31 bits and then a shift, which may be by 0
 _DOUBLING = 31
 _NEAR = 1 << 12  # how far from the derived factor another is looked for, in its last place
 _HUGE = 1 << 31  # steps; far outside of every code
@@ -72,7 +71,7 @@ def prove(
         codes = np.clip(_rounded(acc, f) + clamp.zero_point, clamp.low, clamp.high)
         return np.asarray(codes, np.int64)
 
-    search = _Search(codes, exact_codes, bound, name in _DOUBLE)
+    search = _Search(codes, exact_codes, bound, base.arithmetic == "half_up_twice")
     near = _steps(ratio, clamp, bound)
     wrong = search.wrong(factor, exact, near)
     refined = 0

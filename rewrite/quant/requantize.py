@@ -17,10 +17,10 @@ XNNPACK qs8 rndnu; Arm Vela scaling.py, the Ethos-U rounding modes; Hexagon HVX 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,12 +70,21 @@ class Rational:
 
 Factor = Fixed | Single | Rational
 
+# How products are rounded; what else a target computes with codes follows from it.
+Arithmetic = Literal[
+    "rational", "float32", "half_up", "toward_zero", "half_up_then_away", "half_up_twice"
+]
+DOUBLING = ("half_up_then_away", "half_up_twice")
+
 
 class Requantizer(Protocol):
     """One way from accumulators to codes."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def arithmetic(self) -> Arithmetic: ...
 
     def derive(self, ratio: Ratio) -> Factor:
         """What the kernel holds for the ratio; `QuantError` for one that it does not take."""
@@ -143,6 +152,7 @@ class OnnxQdq:
     """The rational acc x_s w_s / y_s, half to even, then the zero point: the text of ONNX."""
 
     name: str = "onnx_qdq"
+    arithmetic: Arithmetic = "rational"
 
     def derive(self, ratio: Ratio) -> Rational:
         found = ratios(ratio)
@@ -207,6 +217,7 @@ class OrtX86:
     """float(acc) * scale, clamped to [low - zp, high - zp], half to even, then the zero point."""
 
     name: str = "ort_x86"
+    arithmetic: Arithmetic = "float32"
 
     def derive(self, ratio: Ratio) -> Single:
         found = ratios(ratio)
@@ -289,118 +300,29 @@ def quantize_multiplier(ratio: Fraction) -> tuple[int, int]:
     return q, 31 - exponent
 
 
-def _q31(ratio: Ratio) -> Fixed:
-    found = ratios(ratio)
-    pairs = [quantize_multiplier(r) for r in found.reshape(-1)]
-    return Fixed(_each([q for q, _ in pairs], found), _each([s for _, s in pairs], found))
-
-
 def _left_shifted(acc: Array, shift: Array) -> Ints:
     """acc 2^(31 - shift) where that is a shift to the left, saturated to int32."""
     left = np.maximum(31 - shift, 0)
     return np.asarray(np.clip(np.asarray(acc, np.int64) << left, *INT32))
 
 
-def _left_domain(factor: Factor) -> tuple[int, int]:
-    assert isinstance(factor, Fixed)
-    left = max(0, int(np.max(31 - factor.shift)))
-    return INT32[0] >> left, INT32[1] >> left
-
-
 @dataclass(frozen=True, slots=True)
-class TfliteDouble:
-    """SRDHM (half up), then RoundingDivideByPOT (half away): TensorFlow Lite and CMSIS-NN."""
+class FixedPoint:
+    """An integer multiplier and a shift; `pair` gives both for one ratio.
 
-    name: str = "tflite_double"
-
-    def derive(self, ratio: Ratio) -> Fixed:
-        return _q31(ratio)
-
-    def derive_scales(self, x: Array, w: Array, y: Array) -> Fixed:
-        return self.derive(_same_rank(exact_ratio(x, w, y), x, w, y))
-
-    def apply(
-        self, acc: Array, factor: Factor, zero_point: int, low: int, high: int, axis: int = 0
-    ) -> Ints:
-        assert isinstance(factor, Fixed)
-        q, shift = (_channels(a, acc, axis) for a in (factor.multiplier, factor.shift))
-        doubled = srdhm(_left_shifted(acc, shift), q)
-        return _finish(half_away(doubled, np.maximum(shift - 31, 0)), zero_point, low, high)
-
-    def domain(self, factor: Factor) -> tuple[int, int]:
-        return _left_domain(factor)
-
-
-@dataclass(frozen=True, slots=True)
-class TfliteSingle:
-    """(acc q + 2^(shift - 1)) >> shift in 64 bits: TFLITE_ and CMSIS_NN_USE_SINGLE_ROUNDING."""
-
-    name: str = "tflite_single"
-
-    def derive(self, ratio: Ratio) -> Fixed:
-        return _q31(ratio)
-
-    def derive_scales(self, x: Array, w: Array, y: Array) -> Fixed:
-        return self.derive(_same_rank(exact_ratio(x, w, y), x, w, y))
-
-    def apply(
-        self, acc: Array, factor: Factor, zero_point: int, low: int, high: int, axis: int = 0
-    ) -> Ints:
-        assert isinstance(factor, Fixed)
-        q, shift = (_channels(a, acc, axis) for a in (factor.multiplier, factor.shift))
-        return _finish(half_up(acc.astype(np.int64) * q, shift), zero_point, low, high)
-
-    def domain(self, factor: Factor) -> tuple[int, int]:
-        return INT32
-
-
-@dataclass(frozen=True, slots=True)
-class Rndnu:
-    """A multiplier of 24 bits, half up in 64 bits: XNNPACK's rndnu for Arm and scalar code."""
-
-    name: str = "rndnu"
-
-    def derive(self, ratio: Ratio) -> Fixed:
-        """The mantissa of the ratio in float32, which has to be in [2^-32, 2^8)."""
-        found = ratios(ratio)
-        return self._of_f32(_as_f32(np.array([float(r) for r in found.flat]), found.shape))
-
-    def derive_scales(self, x: Array, w: Array, y: Array) -> Fixed:
-        return self._of_f32(_f32_ratio(x, w, y))
-
-    def _of_f32(self, scale: npt.NDArray[np.float32]) -> Fixed:
-        if (scale < 2.0**-32).any() or (scale >= 256).any():
-            raise QuantError("ratio outside of [2^-32, 2^8)")
-        mantissa, exponent = np.frexp(scale)
-        return Fixed(
-            np.asarray(np.ldexp(mantissa, 24), np.int64), np.asarray(24 - exponent, np.int64)
-        )
-
-    def apply(
-        self, acc: Array, factor: Factor, zero_point: int, low: int, high: int, axis: int = 0
-    ) -> Ints:
-        assert isinstance(factor, Fixed)
-        q, shift = (_channels(a, acc, axis) for a in (factor.multiplier, factor.shift))
-        return _finish(half_up(acc.astype(np.int64) * q, shift), zero_point, low, high)
-
-    def domain(self, factor: Factor) -> tuple[int, int]:
-        return INT32
-
-
-@dataclass(frozen=True, slots=True)
-class Vela:
-    """A multiplier of 31 bits and a shift of 6: Ethos-U, by one of its three rounding modes.
-
-    tfl: SRDHM, then half away; natural: half up; truncate: toward zero.
+    half_up            (acc q + 2^(shift - 1)) >> shift in 64 bits
+    toward_zero        acc q / 2^shift without the fraction
+    half_up_then_away  SRDHM, then what is left of the shift, ties away from zero
+    half_up_twice      SRDHM, then what is left of the shift, ties up
     """
 
-    name: str = "vela"
-    rounding: str = "tfl"
+    name: str
+    pair: Callable[[Fraction], tuple[int, int]]
+    arithmetic: Arithmetic
 
     def derive(self, ratio: Ratio) -> Fixed:
-        """Vela's quantise_scale; a shift that 6 bits do not hold gives (0, 16)."""
         found = ratios(ratio)
-        pairs = [_vela_pair(r) for r in found.reshape(-1)]
+        pairs = [self.pair(r) for r in found.reshape(-1)]
         return Fixed(_each([q for q, _ in pairs], found), _each([s for _, s in pairs], found))
 
     def derive_scales(self, x: Array, w: Array, y: Array) -> Fixed:
@@ -411,19 +333,42 @@ class Vela:
     ) -> Ints:
         assert isinstance(factor, Fixed)
         q, shift = (_channels(a, acc, axis) for a in (factor.multiplier, factor.shift))
-        if self.rounding == "tfl":
-            doubled = srdhm(_left_shifted(acc, shift), q)
-            steps = half_away(doubled, np.maximum(shift - 31, 0))
+        if self.arithmetic in DOUBLING:
+            high_word = srdhm(_left_shifted(acc, shift), q)
+            rounded = half_away if self.arithmetic == "half_up_then_away" else half_up
+            steps = rounded(high_word, np.maximum(shift - 31, 0))
         else:
-            rounded = half_up if self.rounding == "natural" else toward_zero
+            rounded = half_up if self.arithmetic == "half_up" else toward_zero
             steps = rounded(acc.astype(np.int64) * q, shift)
         return _finish(steps, zero_point, low, high)
 
     def domain(self, factor: Factor) -> tuple[int, int]:
-        return _left_domain(factor) if self.rounding == "tfl" else INT32
+        if self.arithmetic not in DOUBLING:
+            return INT32
+        assert isinstance(factor, Fixed)
+        left = max(0, int(np.max(31 - factor.shift)))
+        return INT32[0] >> left, INT32[1] >> left
+
+
+@dataclass(frozen=True, slots=True)
+class Rndnu(FixedPoint):
+    """The ratio is one of float32 scales, computed in float32."""
+
+    def derive_scales(self, x: Array, w: Array, y: Array) -> Fixed:
+        return self.derive(_f32_ratio(x, w, y))
+
+
+def _rndnu_pair(ratio: Fraction) -> tuple[int, int]:
+    """The 24 bits of the ratio in float32, which has to be in [2^-32, 2^8)."""
+    scale = float(_as_f32(np.array([float(ratio)]), ())[()])
+    if not 2.0**-32 <= scale < 256:
+        raise QuantError("ratio outside of [2^-32, 2^8)")
+    mantissa, exponent = math.frexp(scale)
+    return int(math.ldexp(mantissa, 24)), 24 - exponent
 
 
 def _vela_pair(ratio: Fraction) -> tuple[int, int]:
+    """Vela's quantise_scale; a shift that 6 bits do not hold gives (0, 16)."""
     mantissa, exponent = math.frexp(float(ratio))
     shift = 31 - exponent
     if not 0 <= shift < 64:
@@ -431,51 +376,29 @@ def _vela_pair(ratio: Fraction) -> tuple[int, int]:
     return round_fraction(Fraction(mantissa) * (1 << 31), Rounding.HALF_AWAY), shift
 
 
-@dataclass(frozen=True, slots=True)
-class Hvx:
-    """vmpye + vmpyo:<<1:rnd:sat, then vasr:rnd:sat: SRDHM, then half up.
-
-    The shift of vasr has 4 bits: ratios below 2^-16 get a smaller multiplier instead. Its
-    saturation to 16 bits cannot be seen behind the clamp to 8-bit codes.
-    """
-
-    name: str = "hvx"
-
-    def derive(self, ratio: Ratio) -> Fixed:
-        found = ratios(ratio)
-        pairs = [_hvx_pair(r) for r in found.reshape(-1)]
-        return Fixed(_each([q for q, _ in pairs], found), _each([s for _, s in pairs], found))
-
-    def derive_scales(self, x: Array, w: Array, y: Array) -> Fixed:
-        return self.derive(_same_rank(exact_ratio(x, w, y), x, w, y))
-
-    def apply(
-        self, acc: Array, factor: Factor, zero_point: int, low: int, high: int, axis: int = 0
-    ) -> Ints:
-        assert isinstance(factor, Fixed)
-        q, shift = (_channels(a, acc, axis) for a in (factor.multiplier, factor.shift))
-        high_word = srdhm(_left_shifted(acc, shift), q)
-        return _finish(half_up(high_word, np.maximum(shift - 31, 0)), zero_point, low, high)
-
-    def domain(self, factor: Factor) -> tuple[int, int]:
-        return _left_domain(factor)
-
-
 def _hvx_pair(ratio: Fraction) -> tuple[int, int]:
+    """The shift of vasr has 4 bits: ratios below 2^-16 get a smaller multiplier instead."""
     q, shift = quantize_multiplier(ratio)
     if shift <= 46:
         return q, shift
     return round_fraction(Fraction(float(ratio)) * (1 << 46), Rounding.HALF_AWAY), 46
 
 
+# tflite_double: also CMSIS-NN. tflite_single: TFLITE_ and CMSIS_NN_USE_SINGLE_ROUNDING. rndnu:
+# XNNPACK for Arm and scalar code. vela: Ethos-U, by one of its three rounding modes. hvx: vmpye and
+# vmpyo:<<1:rnd:sat, then vasr:rnd:sat, whose saturation to 16 bits cannot be seen behind the clamp
+# to 8-bit codes.
 REQUANTIZERS: Mapping[str, Requantizer] = {
-    "onnx_qdq": OnnxQdq(),
-    "ort_x86": OrtX86(),
-    "tflite_double": TfliteDouble(),
-    "tflite_single": TfliteSingle(),
-    "rndnu": Rndnu(),
-    "vela": Vela(),
-    "vela_natural": Vela("vela_natural", "natural"),
-    "vela_truncate": Vela("vela_truncate", "truncate"),
-    "hvx": Hvx(),
+    requantizer.name: requantizer
+    for requantizer in (
+        OnnxQdq(),
+        OrtX86(),
+        FixedPoint("tflite_double", quantize_multiplier, "half_up_then_away"),
+        FixedPoint("tflite_single", quantize_multiplier, "half_up"),
+        Rndnu("rndnu", _rndnu_pair, "half_up"),
+        FixedPoint("vela", _vela_pair, "half_up_then_away"),
+        FixedPoint("vela_natural", _vela_pair, "half_up"),
+        FixedPoint("vela_truncate", _vela_pair, "toward_zero"),
+        FixedPoint("hvx", _hvx_pair, "half_up_twice"),
+    )
 }

@@ -25,15 +25,14 @@ from rewrite.quant.certificate import Certificate, exhaust_binary
 from rewrite.quant.certificate import bound as derived
 from rewrite.quant.codes import Array, CodeType
 from rewrite.quant.faults import QuantError
-from rewrite.quant.requantize import quantize_multiplier
+from rewrite.quant.requantize import REQUANTIZERS, Arithmetic, quantize_multiplier
 from rewrite.quant.rounding import Rounding, round_ratio
 
 Kind = Literal["float", "weighted", "shared"]
 
-_KINDS: dict[str, Kind] = {
-    "ort_x86": "float", "tflite_double": "shared", "vela": "shared",
-    "hvx": "weighted", "rndnu": "weighted", "tflite_single": "weighted",
-    "vela_natural": "weighted",
+_KINDS: dict[Arithmetic, Kind] = {
+    "float32": "float", "half_up_then_away": "shared", "half_up_twice": "weighted",
+    "half_up": "weighted",
 }  # fmt: skip
 _WEIGHT_BITS = 22  # 255 * 2^22 * 2 stays below 2^31
 _SHARED_SHIFT = {8: 20, 16: 15}
@@ -51,7 +50,7 @@ class Sum:
 
 def derive_sum(name: str, a: Fraction, b: Fraction, y: Fraction, bits: int) -> Sum:
     """From the three scales; `QuantError` where the target has no way to add them."""
-    kind = _KINDS.get(name)
+    kind = _KINDS.get(REQUANTIZERS[name].arithmetic)
     if kind is None:
         raise QuantError(f"{name} has no sum of codes")
     if kind == "float":
