@@ -33,8 +33,8 @@ Model = onnx.ModelProto | str | Path
 class Judged:
     """`used`: the largest difference as a share of the bound; infinite where none is allowed.
 
-    `open`: outputs that differ by more than the ledger's steps, where nothing says what becomes of
-    these; neither right nor wrong.
+    `unbounded`: outputs that differ by more than the ledger's steps, where nothing says what
+    becomes of these; neither right nor wrong.
     """
 
     ok: bool
@@ -43,7 +43,7 @@ class Judged:
     used: float
     worst: tuple[Difference, ...]
     reason: str
-    open: str = ""
+    unbounded: str = ""
 
 
 def applies(bound: Bound) -> bool:
@@ -73,7 +73,7 @@ def judge(
 
 def _judged(found: Comparison, bound: Bound, outputs: Mapping[str, int | None]) -> Judged:
     worst: list[Difference] = []
-    open_: list[str] = []
+    unbounded: list[str] = []
     used = 0.0
     for gap in found.gaps:
         allowed = bound.lsb
@@ -85,7 +85,9 @@ def _judged(found: Comparison, bound: Bound, outputs: Mapping[str, int | None]) 
             and outputs.get(gap.output, 0) is None
             and not gap.reason
         ):
-            open_.append(f"'{gap.output}' differs by {gap.lsb} steps, and nothing bounds its error")
+            unbounded.append(
+                f"'{gap.output}' differs by {gap.lsb} steps, and nothing bounds its error"
+            )
             continue
         if gap.reason or gap.lsb > allowed:
             worst.append(Difference(gap.output, gap.lsb, float(allowed), str(gap)))
@@ -94,4 +96,6 @@ def _judged(found: Comparison, bound: Bound, outputs: Mapping[str, int | None]) 
     reason = "; ".join(difference.reason for difference in worst)
     if worst and sum(found.undecided):
         reason += f"; {max(found.undecided)} codes hang on the rounding of float64"
-    return Judged(not worst, found.runs, found.plan, used, tuple(worst), reason, "; ".join(open_))
+    return Judged(
+        not worst, found.runs, found.plan, used, tuple(worst), reason, "; ".join(unbounded)
+    )

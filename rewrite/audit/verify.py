@@ -131,8 +131,8 @@ def _by_runtime(
 
 
 def _by_oracle(judged: exactly.Judged, bound: Bound) -> Verification:
-    if judged.ok and judged.open:
-        return Verification("unverified", runtime=ORACLE, reason=judged.open)
+    if judged.ok and judged.unbounded:
+        return Verification("unverified", runtime=ORACLE, reason=judged.unbounded)
     return Verification(
         status="equal" if judged.ok else "different",
         runs=judged.runs,

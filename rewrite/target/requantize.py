@@ -17,11 +17,27 @@ ROUNDINGS = ("half_even", "half_up", "half_away", "half_up_then_away", "toward_z
 @dataclass(frozen=True, slots=True)
 class Mode:
     """One way. `roundings`: those that it has, the usual one first; `bits`: of its multiplier,
-    sign included, () where the scale is a float."""
+    sign included, () where the scale is a float.
+
+    `requantizers`: names in `rewrite.quant`, one for each rounding, () where no kernel can have it.
+    `chosen`: multipliers are ours to choose; what Arm's and TensorFlow's compilers derive from the
+    scales is what their kernels run. `wide`: the rounding of 16-bit convolutions beside the usual.
+    """
 
     doc: str
     roundings: tuple[str, ...]
     bits: tuple[int, ...] = ()
+    requantizers: tuple[str, ...] = ()
+    chosen: bool = False
+    wide: str | None = None
+
+    def requantizer(self, rounding: str, wide: bool = False) -> str | None:
+        """The name of the arithmetic; `wide`: of a convolution of 16-bit codes."""
+        if not self.requantizers:
+            return None
+        usual = rounding == self.roundings[0]
+        taken = self.wide if wide and usual and self.wide is not None else rounding
+        return self.requantizers[self.roundings.index(taken)]
 
     def implied(self) -> dict[str, object]:
         """The facts that need not be written."""
@@ -43,17 +59,29 @@ class Mode:
 
 
 MODES: Mapping[str, Mode] = {
-    "float": Mode("one float32 product with the scale, as MLAS on x86", ("half_even",)),
+    "float": Mode(
+        "one float32 product with the scale, as MLAS on x86", ("half_even",),
+        requantizers=("ort_x86",), chosen=True,
+    ),
     "onnx_qdq": Mode("the quotient of QuantizeLinear, rounded once", ("half_even",)),
     "tflite_double": Mode(
-        "a 32-bit multiplier and a shift, rounded twice", ("half_up_then_away",), (32,)
+        "a 32-bit multiplier and a shift, rounded twice", ("half_up_then_away",), (32,),
+        requantizers=("tflite_double",),
     ),
-    "tflite_single": Mode("a 32-bit multiplier and a shift, rounded once", ("half_up",), (32,)),
-    "rndnu": Mode("a 24-bit significand and a shift in 64 bits", ("half_up",), (24,)),
+    "tflite_single": Mode(
+        "a 32-bit multiplier and a shift, rounded once", ("half_up",), (32,),
+        requantizers=("tflite_single",),
+    ),
+    "rndnu": Mode(
+        "a 24-bit significand and a shift in 64 bits", ("half_up",), (24,),
+        requantizers=("rndnu",), chosen=True,
+    ),
     "vela": Mode(
-        "a 32-bit multiplier and a 6-bit shift",
-        ("half_up_then_away", "half_up", "toward_zero"),
-        (32,),
+        "a 32-bit multiplier and a 6-bit shift", ("half_up_then_away", "half_up", "toward_zero"),
+        (32,), requantizers=("vela", "vela_natural", "vela_truncate"), wide="half_up",
     ),
-    "hvx": Mode("a 32-bit multiplier by vmpyewuh and vmpyowh, then vasr", ("half_up",), (32,)),
-}
+    "hvx": Mode(
+        "a 32-bit multiplier by vmpyewuh and vmpyowh, then vasr", ("half_up",), (32,),
+        requantizers=("hvx",), chosen=True,
+    ),
+}  # fmt: skip

@@ -85,5 +85,5 @@ def test_an_output_that_nothing_bounds_is_neither_right_nor_wrong() -> None:
     assert not exactly._judged(found, Bound("lsb", 3), {"y": 8}).ok
     judged = exactly._judged(found, Bound("lsb", 3), {"y": None})
     assert judged.ok
-    assert judged.open
+    assert judged.unbounded
     assert not exactly._judged(found, Bound("lsb", 0), {"y": None}).ok

@@ -23,7 +23,7 @@ from tests.match.support import ask_everyone, compile_text, rule_text
 SPAN = Span("t.rules", 1, 1, 1, 2)
 
 HOSTILE = (
-    "__import__('os').system('touch /tmp/broken_out')",
+    "__import__('os').system('touch broken_out')",
     "x\nimport os\nos._exit(3)\n",
     "');raise SystemExit(3)#",
     '"""\nraise SystemExit\n"""',
@@ -42,6 +42,13 @@ HOSTILE = (
     "None",
     "lambda: 0",
 )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert not (tmp_path / "broken_out").exists()
 
 
 def hostile_rule(word: str) -> ast.Rule:

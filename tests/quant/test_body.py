@@ -8,8 +8,17 @@ import pytest
 from rewrite.quant.body import Body, has_body
 from rewrite.quant.faults import QuantError
 from rewrite.quant.requantize import REQUANTIZERS
+from rewrite.target.requantize import MODES
 
 NAMES = [name for name in REQUANTIZERS if has_body(name)]
+
+
+def test_modes_of_targets_have_bodies() -> None:
+    named = {name for mode in MODES.values() for name in mode.requantizers}
+    assert named == set(NAMES)
+    for mode in MODES.values():
+        assert len(mode.requantizers) in (0, len(mode.roundings))
+        assert mode.wide is None or mode.wide in mode.roundings
 
 
 def _accumulators(rng: np.random.Generator, bound: int, channels: int) -> np.ndarray:

@@ -23,16 +23,7 @@ from rewrite.quant.certificate import Certificate
 from rewrite.quant.faults import QuantError
 from rewrite.quant.proof import Proof, prove
 from rewrite.quant.requantize import Fixed, Single
-
-# A target's mode → the requantizer, and whether its multipliers are ours to choose: what Arm's and
-# TensorFlow's compilers derive from the scales is what their kernels run.
-_MODES = {
-    "float": ("ort_x86", True), "hvx": ("hvx", True), "rndnu": ("rndnu", True),
-    "tflite_double": ("tflite_double", False), "tflite_single": ("tflite_single", False),
-    "vela": ("vela", False),
-}  # fmt: skip
-_ONCE = {"vela": "vela_natural"}  # what rounds 16-bit sums once, where it rounds others twice
-_VELA = {"half_up": "vela_natural", "toward_zero": "vela_truncate"}
+from rewrite.target.requantize import MODES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,13 +39,16 @@ class Requantization:
         return self.proof.certificate
 
 
-def requantizer_of(env: Env) -> tuple[str, bool]:
-    """The name of the target's requantizer, and whether multipliers may be chosen."""
+def requantizer_of(env: Env, wide: bool = False) -> tuple[str, bool]:
+    """The name of the target's requantizer, and whether multipliers may be chosen.
+
+    `wide`: for sums of a convolution of 16-bit codes.
+    """
     facts = None if env.target is None else env.target.requantize
-    if facts is None or facts.mode not in _MODES:
+    name = None if facts is None else MODES[facts.mode].requantizer(facts.rounding, wide)
+    if facts is None or name is None:
         raise Unknown("the target has no arithmetic for requantization")
-    name, choose = _MODES[facts.mode]
-    return (_VELA.get(facts.rounding, name) if name == "vela" else name), choose
+    return name, MODES[facts.mode].chosen
 
 
 @builtin
@@ -67,8 +61,7 @@ def requantization(
     Codes lie in [low, high], sums are at most `bound`. `once`: sums of a convolution of 16-bit
     codes, for which Vela chooses another rounding.
     """
-    name, choose = requantizer_of(env)
-    name = _ONCE.get(name, name) if once else name
+    name, choose = requantizer_of(env, once)
     clamp = Clamp(zero_point, low, high, dtype)
     ratio = [r / (count * _positive(over)) for r in _ratio(scale, to)]
     try:
