@@ -1,0 +1,1 @@
+"""A model and its sizes in, a plan out: kernels, layouts, memory."""

@@ -1,0 +1,1 @@
+"""A model in, a session out: plans are compiled, kept and run."""
