@@ -1,0 +1,1 @@
+"""How operators become kernels, one module per family of operators."""

@@ -1,0 +1,1 @@
+"""Specs of kernels, one module per family."""

@@ -1,0 +1,39 @@
+"""Known values in the forms that kernels want, made once and shared by all plans of a session.
+
+In: an array, a key, a function. Out: the array made. Safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Weights:
+    """Arrays by the identity of what they were made from, which is kept alive for that."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, object], Array] = {}
+        self._sources: dict[int, Array] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, array: Array) -> None:
+        self._sources[id(array)] = array
+
+    def packed(self, array: Array, key: object, make: Callable[[Array], Array]) -> Array:
+        """`make(array)`; the same object for the same array and key."""
+        with self._lock:
+            found = self._made.get((id(array), key))
+            if found is None:
+                self.keep(array)
+                found = self._made[id(array), key] = np.ascontiguousarray(make(array))
+            return found
+
+    def clear(self) -> None:
+        self._made.clear()
+        self._sources.clear()
