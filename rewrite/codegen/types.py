@@ -19,7 +19,7 @@ _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
 @cache
 def lanes(type_: str) -> int:
     """How many elements a vector has; 0 for a scalar."""
-    return int(type_[1:].split(" x ")[0]) if type_.startswith("<") else 0
+    return int(type_[1:].split(" x ", maxsplit=1)[0]) if type_.startswith("<") else 0
 
 
 @cache

@@ -1,0 +1,127 @@
+"""Runs scalar programs on registers: what a fused group does with each element.
+
+In: a `Body`, one value per operand (rewrite/codegen/memory.py), all scalars or all vectors of as
+many lanes. Out: the values that the body gives. Every step is rounded to its element type.
+What steps there are: rewrite/plan/pointwise.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rewrite.codegen.floats import rounded
+from rewrite.codegen.ir import Function
+from rewrite.codegen.isa import Isa
+from rewrite.codegen.memory import register_type
+from rewrite.codegen.scalar import Fault, Scalars
+from rewrite.codegen.types import lanes
+from rewrite.codegen.value import Value
+from rewrite.ops import registry
+from rewrite.plan.spec import Body, Constant, Step
+
+
+def emit_body(
+    f: Function,
+    isa: Isa,
+    body: Body,
+    values: Sequence[Value],
+    fault: Fault | None = None,
+) -> list[Value]:
+    """The body's results; `fault` is told where data do not allow an operation."""
+    count = next((lanes(v.type) for v in values), 0)
+    known = list(values)
+    for step in body.steps:
+        args = [_argument(f, known, a, count) for a in step.args]
+        dtypes = [_dtype(body, a) for a in step.args]
+        found = _STEPS.get((step.domain, step.name), _scalar_step)(
+            Site(f, isa, step, args, dtypes, count, fault)
+        )
+        known.append(rounded(f, isa, step.dtype, found))
+    return [known[i] for i in body.results]
+
+
+class Site:
+    """One step where it is written: its arguments, and their element types."""
+
+    __slots__ = ("args", "count", "dtypes", "f", "fault", "isa", "step")
+
+    def __init__(
+        self,
+        f: Function,
+        isa: Isa,
+        step: Step,
+        args: Sequence[Value | None],
+        dtypes: Sequence[str],
+        count: int,
+        fault: Fault | None,
+    ) -> None:
+        self.f = f
+        self.isa = isa
+        self.step = step
+        self.args = args
+        self.dtypes = dtypes
+        self.count = count
+        self.fault = fault
+
+    def arg(self, index: int) -> Value:
+        found = self.args[index]
+        assert found is not None, f"{self.step.name} lacks operand {index}"
+        return found
+
+    def attribute(self, name: str, default: Any) -> Any:
+        return dict(self.step.attributes).get(name, default)
+
+
+def _argument(
+    f: Function, known: Sequence[Value], arg: int | Constant | None, count: int
+) -> Value | None:
+    if arg is None:
+        return None
+    if isinstance(arg, Constant):
+        return f.const(arg.number, register_type(arg.dtype, count))
+    return known[arg]
+
+
+def _dtype(body: Body, arg: int | Constant | None) -> str:
+    if arg is None:
+        return ""
+    return arg.dtype if isinstance(arg, Constant) else body.dtype(arg)
+
+
+def _scalar_step(site: Site) -> Value:
+    """An operator that has a scalar body."""
+    step = site.step
+    definition = registry.find(step.domain, step.name)
+    assert definition is not None, f"no operator {step.name}"
+    assert callable(definition.body), f"no body of {step.name}"
+    defaults = definition.body.__kwdefaults__ or {}
+    attributes = {n: _attribute(site.attribute(n, d), d) for n, d in defaults.items()}
+    builder = Scalars(site.f, site.isa, site.dtypes[0], site.fault)
+    found: Value = definition.body(builder, *site.args, **attributes)
+    return found
+
+
+def _attribute(given: Any, default: Any) -> Any:
+    """As rewrite/ops/scalar.py reads it: floats as they are stored, in float32."""
+    import numpy as np
+
+    if isinstance(default, float):
+        return float(np.float32(given))
+    if isinstance(default, int):
+        return int(given)
+    return given.decode() if isinstance(given, bytes) else str(given)
+
+
+def _identity(site: Site) -> Value:
+    return site.arg(0)
+
+
+def _where(site: Site) -> Value:
+    return site.f.select(site.arg(0), site.arg(1), site.arg(2))
+
+
+_STEPS: dict[tuple[str, str], Callable[[Site], Value]] = {
+    ("", "Identity"): _identity,
+    ("", "Where"): _where,
+}
