@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from rewrite.ops.dtypes import of_numpy
+from rewrite.plan.body import place
 from rewrite.plan.cluster import Cluster, epilogue_of
 from rewrite.plan.instance import Array, Instance
 from rewrite.plan.pointwise import pointwise
-from rewrite.plan.program import Op  # noqa: F401 - part of the interface of lowerings
 from rewrite.plan.registry import Bound, bounded, lowers, refuses
 from rewrite.plan.spec import Body, Epilogue, Spec
 from rewrite.plan.tensor import Buffer, Draft, Tensor
@@ -188,7 +188,7 @@ class Lowering:
             return None
         body, operands = found
         shape = self.cluster.shape
-        tensors = [self.tensor_of(op, i).broadcast(shape) for op, i in operands]
+        tensors = [place(op, i, self.tensor_of(op, i), shape) for op, i in operands]
         return Epilogue(body, tuple(t.view for t in tensors)), tensors
 
     # --- kernels ----------------------------------------------------------------------------
@@ -201,12 +201,12 @@ class Lowering:
         grain: int = 1,
         scratch: int = 0,
         flops: int = 0,
-        outputs: int = 1,
+        overwrites: frozenset[int] = frozenset(),
     ) -> None:
-        """One kernel; the last `outputs` of the tensors among the words are written."""
+        """One kernel. `overwrites`: words of results that may lie where an operand lies that is
+        not needed again, because each element is read before it is written."""
         if items <= 0:
             return
-        places = [k for k, word in enumerate(words) if isinstance(word, Tensor)]
         cluster = self._cluster
         self.drafts.append(
             Draft(
@@ -218,7 +218,7 @@ class Lowering:
                 flops=flops,
                 nodes=() if cluster is None else cluster.nodes,
                 label=type(spec).__name__ if cluster is None else cluster.label,
-                writes=frozenset(places[-outputs:] if outputs else ()),
+                writes=overwrites,
             )
         )
 
@@ -237,8 +237,9 @@ class Lowering:
         spec, items, grain = pointwise(
             shape, tuple(t.view for t in operands), tuple(t.view for t in outputs), body
         )
-        flops = len(body.steps) * prod(shape)
-        self.call(spec, [*operands, *outputs], items, grain, flops=flops, outputs=len(outputs))
+        words = [*operands, *outputs]
+        results = frozenset(range(len(operands), len(words)))
+        self.call(spec, words, items, grain, 0, len(body.steps) * prod(shape), results)
 
     def fill(self, target: Tensor, number: Any) -> None:
         """target[...] = number."""
