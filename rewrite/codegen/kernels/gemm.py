@@ -1,0 +1,237 @@
+"""Matrix products.
+
+In: `Gemm`. Out: a kernel that goes over tiles of the output. A tile is summed up in registers by
+one internal function per height; sums that need no more work are stored where they belong, others
+go through scratch and `_finish`, where the epilogue stands once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rewrite.codegen.body import emit_body
+from rewrite.codegen.ir import Function
+from rewrite.codegen.isa import Isa
+from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.memory import load, register_type, store
+from rewrite.codegen.product import product_of
+from rewrite.codegen.tile import contract, spaced_rows
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.gemm import Gemm
+from rewrite.plan.view import BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of a kernel, strides in bytes."""
+
+    a: Value
+    b: Value
+    init: Value
+    table: Value
+    operands: list[Value]
+    out: Value
+    n: Value
+    steps: Value
+    a_row: Value
+    b_panel: Value
+    out_row: Value
+    init_panel: Value
+    height: Value
+    whole: Value
+    tail: Value
+    tiles: Value
+    block: Value
+    b_row: Value
+    operand_rows: list[Value]
+
+
+def _words(k: Kernel, spec: Gemm) -> _Words:
+    f, n = k.f, len(spec.operands)
+    pointers = [k.pointer(i) for i in range(5 + n)]
+    w = [k.integer(5 + n + i) for i in range(12 + n)]
+    scaled = {2: spec.a, 3: spec.b, 4: spec.out, 5: spec.total, 11: spec.b}
+    for index, dtype in scaled.items():
+        w[index] = f.mul(w[index], BYTES[dtype])
+    rows = [f.mul(w[12 + i], BYTES[o.dtype]) for i, o in enumerate(spec.operands)]
+    return _Words(*pointers[:4], pointers[4:-1], pointers[-1], *w[:12], rows)
+
+
+@emits(Gemm)
+def gemm(k: Kernel, spec: Gemm) -> None:
+    f, isa = k.f, k.isa
+    tiles = {h: _micro_kernel(k, spec, h) for h in spec.heights}
+    finish = _Finish(k, spec)
+    w = _words(k, spec)
+    vectors = spec.columns // isa.lanes(spec.total)
+    assert spec.columns == vectors * isa.lanes(spec.total)
+    panels = f.binary("udiv", w.n + (spec.columns - 1), f.i64(spec.columns))
+    per_matrix = w.tiles * panels
+    per_block = w.block * panels
+
+    def item(index: Value) -> None:
+        batch = f.binary("udiv", index, per_matrix)
+        rest = index - batch * per_matrix
+        block = f.binary("udiv", rest, per_block)
+        left = w.tiles - block * w.block
+        here = f.select(f.compare("<", left, w.block), left, w.block)
+        rest = rest - block * per_block
+        panel = f.binary("udiv", rest, here)
+        tile = block * w.block + (rest - panel * here)
+        start, height = _tile_rows(f, w, tile)
+        offsets = f.at(w.table, batch * (3 + len(spec.operands)), "i64")
+        _tile(k, spec, w, tiles, finish, offsets, panel, start, height)
+
+    f.loop(k.begin, k.end, item)
+
+
+def _tile_rows(f: Function, w: _Words, tile: Value) -> tuple[Value, Value]:
+    """The first row of a tile and its height."""
+
+    def in_tail() -> list[Value]:
+        def skip(_: Value, start: Value, code: Value) -> list[Value]:
+            return [start + f.binary("and", code, 15), f.binary("lshr", code, 4)]
+
+        start, code = f.loop(w.whole, tile, skip, [w.whole * w.height, w.tail])
+        return [start, f.binary("and", code, 15)]
+
+    start, height = f.if_(
+        f.compare("<", tile, w.whole), lambda: [tile * w.height, w.height], in_tail, 2
+    )
+    return start, height
+
+
+def _tile(
+    k: Kernel,
+    spec: Gemm,
+    w: _Words,
+    tiles: dict[int, Function],
+    finish: _Finish,
+    offsets: Value,
+    panel: Value,
+    start: Value,
+    height: Value,
+) -> None:
+    f = k.f
+    offset = [f.load("i64", f.at(offsets, i, "i64")) for i in range(3 + len(spec.operands))]
+    column = panel * spec.columns
+    a = f.at(f.at(w.a, offset[0] * BYTES[spec.a]), start * w.a_row)
+    b = f.at(f.at(w.b, offset[1] * BYTES[spec.b]), panel * w.b_panel)
+    init = f.at(w.init, panel * w.init_panel)
+    out = f.at(f.at(w.out, (offset[2] + column) * BYTES[spec.out]), start * w.out_row)
+    left = w.n - column
+    whole = f.compare(">=", left, spec.columns)
+    cells, cell_row = k.scratch, f.i64(spec.columns * BYTES[spec.total])
+    if finish.trivial:
+        cells, cell_row = f.select(whole, out, cells), f.select(whole, w.out_row, cell_row)
+    arguments = [a, w.a_row, b, w.b_row, w.steps, init, cells, cell_row]
+    _dispatch(f, tiles, height, arguments)
+
+    def then() -> None:
+        count = f.select(whole, f.i64(spec.columns), left)
+        passed = []
+        for i, operand in enumerate(spec.operands):
+            skipped = offset[3 + i] + (column if operand.stride else 0)
+            at = f.at(w.operands[i], skipped * BYTES[operand.dtype])
+            passed += [f.at(at, start * w.operand_rows[i]), w.operand_rows[i]]
+        f.call(finish.name, "void", cells, height, count, out, w.out_row, *passed)
+
+    if finish.trivial:
+        f.if_(whole, lambda: None, then)
+    else:
+        then()
+
+
+def _dispatch(
+    f: Function, tiles: dict[int, Function], height: Value, arguments: Sequence[Value]
+) -> None:
+    """Calls the micro-kernel of a height; the highest is asked for first."""
+    heights = sorted(tiles, reverse=True)
+
+    def choose(index: int) -> None:
+        micro = tiles[heights[index]]
+        if index == len(heights) - 1:
+            f.call(micro.name, "void", *arguments)
+            return
+        f.if_(
+            f.compare("==", height, heights[index]),
+            lambda: f.call(micro.name, "void", *arguments) and None,
+            lambda: choose(index + 1),
+        )
+
+    choose(0)
+
+
+def _micro_kernel(k: Kernel, spec: Gemm, height: int) -> Function:
+    """Sums of one tile: `cells` = init + rows @ panel."""
+    f = k.module.function(
+        f"{k.f.name}_{height}",
+        [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "b_row"), ("i64", "steps"),
+         ("ptr", "init"), ("ptr", "cells"), ("i64", "cell_row")],
+        internal=True,
+    )  # fmt: skip
+    isa = k.isa
+    lanes = isa.lanes(spec.total)
+    vectors, size = spec.columns // lanes, lanes * BYTES[spec.total]
+    type_ = register_type(spec.total, lanes)
+    first = [f.load(type_, f.at(f.arg("init"), v * size)) for v in range(vectors)]
+    sums = contract(
+        f,
+        isa,
+        product_of(spec, isa),
+        spaced_rows(f, f.arg("a"), f.arg("a_row"), height),
+        f.arg("b"),
+        f.arg("steps"),
+        first * height,
+        vectors,
+        stride=None if spec.packed else f.arg("b_row"),
+    )
+    cells = f.arg("cells")
+    for r in range(height):
+        for v in range(vectors):
+            f.store(sums[r * vectors + v], f.at(cells, v * size))
+        cells = f.at(cells, f.arg("cell_row"))
+    f.ret()
+    return f
+
+
+class _Finish:
+    """The function that takes sums to where they belong, through the epilogue."""
+
+    def __init__(self, k: Kernel, spec: Gemm) -> None:
+        self.isa: Isa = k.isa
+        self.spec = spec
+        self.trivial = spec.body is None and spec.out == spec.total
+        parameters = [("ptr", "cells"), ("i64", "rows"), ("i64", "count"), ("ptr", "out"),
+                      ("i64", "out_row")]  # fmt: skip
+        for i in range(len(spec.operands)):
+            parameters += [("ptr", f"x{i}"), ("i64", f"x{i}_row")]
+        self.name = f"{k.f.name}_finish"
+        f = k.module.function(self.name, parameters, internal=True)
+        lanes = k.isa.lanes(spec.total)
+        whole = f.mul(f.divide(f.arg("count"), lanes), lanes)
+        pointers = [f.arg("cells"), f.arg("out"), *(f.arg(f"x{i}") for i in range(self.count))]
+
+        def row(_: Value, *at: Value) -> list[Value]:
+            f.loop(0, whole, lambda c: self._elements(f, at, c, lanes), step=lanes)
+            f.loop(whole, f.arg("count"), lambda c: self._elements(f, at, c, 0))
+            steps = [spec.columns * BYTES[spec.total], f.arg("out_row")]
+            steps += [f.arg(f"x{i}_row") for i in range(self.count)]
+            return [f.at(p, s) for p, s in zip(at, steps, strict=True)]
+
+        f.loop(0, f.arg("rows"), row, pointers)
+        f.ret()
+
+    @property
+    def count(self) -> int:
+        return len(self.spec.operands)
+
+    def _elements(self, f: Function, at: Sequence[Value], column: Value, lanes: int) -> None:
+        spec, isa = self.spec, self.isa
+        values = [load(f, isa, spec.total, f.at(at[0], column * BYTES[spec.total]), lanes)]
+        for operand, pointer in zip(spec.operands, at[2:], strict=True):
+            place = f.at(pointer, column * BYTES[operand.dtype]) if operand.stride else pointer
+            values.append(load(f, isa, operand.dtype, place, lanes, operand.stride))
+        results = values[:1] if spec.body is None else emit_body(f, isa, spec.body, values)
+        store(f, isa, spec.out, results[0], f.at(at[1], column * BYTES[spec.out]), lanes)

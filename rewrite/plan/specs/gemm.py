@@ -1,0 +1,105 @@
+"""Kernels of matrix products.
+
+In: nothing. Out: frozen specs, and the row schedule that their words carry. Sizes and strides are
+words, so that one piece of code multiplies matrices of all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from rewrite.plan.spec import Body, Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of the epilogue: `stride` is from one column to the next, 0 or 1."""
+
+    dtype: str
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm(Spec):
+    """out = body(init + a @ b, operands...), for a batch of matrices.
+
+    `a` lies in rows without gaps between the neighbours in K. `b` lies in panels of `columns`
+    columns, [K / group][columns][group], the last one padded (`packed`), or in rows without gaps.
+    `form` says how products are added up (rewrite/codegen/product.py); `total` is the element type
+    of the sums, `heights` the numbers of rows that a tile can have. `body` takes the sum as value 0.
+
+    Words, strides and offsets in elements, K in steps of `group`:
+      0 a  1 b  2 init (of type `total`, one row padded to whole panels)
+      3 table of offsets, s64[batches][3 + operands]: a, b, out, each operand
+      4 .. operands, then out
+      then (W = 5 + number of operands) W + 0 batches is not needed: items say it
+      W + 0 N                  W + 4 out row stride    W + 8 tail tiles' heights, 4 bits each
+      W + 1 K in steps         W + 5 init panel stride W + 9 row tiles
+      W + 2 a row stride       W + 6 height of tiles   W + 10 row tiles per block
+      W + 3 b panel stride     W + 7 whole tiles       W + 11 b row stride (not packed)
+      W + 12 .. row strides of the operands
+    Items: batches * row tiles * panels, in blocks of rows, panel by panel.
+    Scratch: one tile of sums, and where b is not packed, one panel of it.
+    """
+
+    form: str
+    a: str
+    b: str
+    total: str
+    out: str
+    columns: int
+    heights: tuple[int, ...]
+    packed: bool = True
+    body: Body | None = None
+    operands: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowSchedule:
+    """`whole` tiles of `height` rows, then one tile of each height of `tail`."""
+
+    height: int
+    whole: int
+    tail: tuple[int, ...]
+
+    @property
+    def tiles(self) -> int:
+        return self.whole + len(self.tail)
+
+    @property
+    def code(self) -> int:
+        """The heights of the tail, four bits each, the first one lowest."""
+        return sum(h << (4 * i) for i, h in enumerate(self.tail))
+
+
+@cache
+def row_schedule(rows: int, heights: Sequence[int], highest: int | None = None) -> RowSchedule:
+    """Tiles that cover `rows` rows: as few small ones as possible.
+
+    A tile of h rows takes about max(h, 6) units of time: small ones wait for the panel.
+    """
+    usable = tuple(h for h in heights if highest is None or h <= highest)
+    tallest = max(usable)
+    whole = rows // tallest
+    best: tuple[int, int, int, tuple[int, ...]] | None = None
+    for fewer in range(min(whole, 2) + 1):
+        tail = _cover(rows - (whole - fewer) * tallest, usable)
+        cost = (whole - fewer) * tallest + sum(max(h, 6) for h in tail)
+        found = (cost, len(tail), fewer, tail)
+        best = found if best is None or found < best else best
+    assert best is not None
+    return RowSchedule(tallest, whole - best[2], best[3])
+
+
+@cache
+def _cover(rows: int, heights: tuple[int, ...]) -> tuple[int, ...]:
+    """Heights that add up to `rows` at the least cost, the highest first."""
+    cost: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+    for n in range(1, rows + 1):
+        cost.append(min(
+            (cost[n - h][0] + max(h, 6), cost[n - h][1] + 1, (*cost[n - h][2], h))
+            for h in heights if h <= n
+        ))  # fmt: skip
+    return tuple(sorted(cost[rows][2], reverse=True))
