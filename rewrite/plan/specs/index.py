@@ -3,7 +3,7 @@
 In: nothing. Out: specs. Elements are moved by their width, so that types of one width share code;
 sizes and strides are words, so that shapes do. An index counts from the end where it is negative;
 one that is out of range is the fault INDEX_OUT_OF_RANGE, and nothing is read or written for it.
-Indices, updates and results are contiguous.
+Indices, updates and results are contiguous. The last operand is the one that is written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GatherElements(Spec):
 class ScatterElements(Spec):
     """data[i, j, …] with the place along `axis` replaced by indices[i, j, …] takes the update.
 
-    Words: data (changed in place), indices, updates; size of `axis` in data; `rank` sizes of
+    Words: indices, updates, data (changed in place); size of `axis` in data; `rank` sizes of
     indices; `rank` strides of data in elements. Updates of one element are applied in order.
     Items: the size of dimension `split`, which is not `axis`; 1 where `split` is -1.
     `reduction`: "none", "add", "mul", "min", "max"; `dtype` is one of `moved` for "none".
@@ -67,7 +67,7 @@ class ScatterElements(Spec):
 class ScatterRows(Spec):
     """The row of data at the place that `depth` indices say takes a row of updates, in order.
 
-    Words: data (changed in place), indices, updates; number of rows; elements of a row; then for
+    Words: indices, updates, data (changed in place); number of rows; elements of a row; then for
     each index the size it counts in and the elements from one place to the next.
     Items: elements of a row: a range of columns is written for all rows.
     """
@@ -82,7 +82,7 @@ class ScatterRows(Spec):
 class ScatterCache(Spec):
     """Rows written into a cache one after another, from a place on that each batch gives.
 
-    Words: cache (changed in place), updates, places (one per batch; address 0: all 0); rows of
+    Words: updates, places (one per batch; 0: all of them are 0), cache (changed in place); rows of
     updates; rows of the cache; bytes of a row; slices of a batch. Items: slices of all batches; a
     slice is the rows of one place of the dimensions between batch and axis.
     `circular`: row numbers wrap around; otherwise one that is too large is a fault.
@@ -96,7 +96,7 @@ class ScatterCache(Spec):
 class OneHot(Spec):
     """on[…] = value at the place that an index says; an index out of range writes nothing.
 
-    Words: result (filled with the off value), indices, pair of values (off, on); depth; inner size.
+    Words: indices, pair of values (off, on), result (filled with the off value); depth; inner size.
     Items: indices. Indices may be of any number type, and are truncated.
     """
 
@@ -108,8 +108,8 @@ class OneHot(Spec):
 class Take(Spec):
     """result[i, j, …] = data[first(i) + second(j) + …]: one table of offsets per dimension.
 
-    Words: data, result, fill (one element); outer size; bytes of data between outer places; bytes
-    of a row; then `rank` sizes, then `rank` tables: s64 offsets in bytes, negative where the fill
+    Words: data, fill (one element), `rank` tables, result; outer size; bytes of data between outer
+    places; bytes of a row; `rank` sizes. Tables are s64 offsets in bytes, negative where the fill
     value is wanted (`filled`). A row of contiguous bytes stands behind each last place.
     Items: outer size times size 0. `row`: bytes of a row where it is one of SHORT_ROWS, else 0.
     `width`: bytes of the fill value.
@@ -125,7 +125,7 @@ class Take(Spec):
 class ReverseRows(Spec):
     """The first `length` rows along the time axis in reverse order, the others as they are.
 
-    Words: data, result, lengths; times; batches; bytes of a row; bytes from one time to the next;
+    Words: data, lengths, result; times; batches; bytes of a row; bytes from one time to the next;
     bytes from one batch to the next (both of data and result). Items: batches.
     """
 
