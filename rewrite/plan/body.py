@@ -119,9 +119,7 @@ def _number(item: Any) -> float | int | bool:
 def _step(op: Instance, args: tuple[int | Constant | None, ...]) -> Step:
     attributes = {**_defaults(op), **_plain(op)}
     opset = op.opset if op.name in _BY_OPSET else 0
-    return Step(
-        op.domain, op.name, args, op.out_dtype(), tuple(sorted(attributes.items())), opset
-    )
+    return Step(op.domain, op.name, args, op.out_dtype(), tuple(sorted(attributes.items())), opset)
 
 
 def _defaults(op: Instance) -> dict[str, Any]:

@@ -92,18 +92,13 @@ def _dies(word: Tensor | int, target: Tensor, number: int, draft: Draft) -> bool
         and source.bytes == target.buffer.bytes
         and word.view.bytes == target.view.bytes
     )
-    if not same or source.last != number or root(source) is not source:
-        # A chain of takeovers is followed only through its root's own life.
-        return same and source.last == number and _alone(source, draft)
-    return _alone(source, draft)
+    return same and source.last == number and _alone(source, draft)
 
 
 def _alone(source: Buffer, draft: Draft) -> bool:
     """Whether nothing else of this call lies in the source's memory."""
     owner = root(source)
-    others = [
-        w for w in draft.words if isinstance(w, Tensor) and w.buffer.region == "arena"
-    ]
+    others = [w for w in draft.words if isinstance(w, Tensor) and w.buffer.region == "arena"]
     return sum(1 for w in others if root(w.buffer) is owner) == 1
 
 

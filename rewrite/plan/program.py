@@ -110,9 +110,7 @@ class _Reader:
 
     def given(self, graph: ir.Graph) -> list[ir.Value]:
         """The inputs that a caller may give (of old models, not the initializers among them)."""
-        return [
-            v for v in graph.inputs if not v.is_initializer() or self.facts.is_overridable(v)
-        ]
+        return [v for v in graph.inputs if not v.is_initializer() or self.facts.is_overridable(v)]
 
     def type(self, value: ir.Value) -> Type | None:
         declared = value.type

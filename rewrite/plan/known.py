@@ -1,0 +1,152 @@
+"""What is known of values when a plan is made, and what follows from it.
+
+In: an `Op`, the `Known`s of its operands. Out: an `Instance` with concrete output types, the values
+of outputs that can be computed now, or what would have to be known for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rewrite.errors import error
+from rewrite.ops.call import InferenceError
+from rewrite.ops.dtypes import of_numpy
+from rewrite.ops.evaluate import evaluate
+from rewrite.ops.infer import infer
+from rewrite.plan.instance import Array, Instance, implied, is_concrete, legacy_contents, sizes
+from rewrite.plan.program import Op
+from rewrite.plan.proto import infer_by_onnx
+from rewrite.schema import UNKNOWN, Type
+
+MOST_FOLDED = 1 << 12  # elements of operands of what is computed when a plan is made
+MOST_MADE = 1 << 16  # and of its results
+_BY_SHAPE = frozenset({"Shape", "Size"})  # need the sizes of the operand, not its elements
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One value. `type` None: not a dense tensor (a sequence, an optional, nothing yet)."""
+
+    type: Type | None
+    content: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        assert self.type is not None
+        return sizes(self.type)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+def of_array(array: Array) -> Known:
+    """A value that is known."""
+    return Known(Type(of_numpy(array.dtype), tuple(array.shape)), array)
+
+
+def instance(op: Op, known: Mapping[int, Known]) -> Instance:
+    """The operator over what is known of its operands; output types as far as they follow."""
+    given = [None if v is None else known[v] for v in op.inputs]
+    first = given[0].type if given and given[0] is not None else None
+    extra = legacy_contents(op, None if first is None else first.dtype)
+    operands = list(op.inputs)
+    for index, array in sorted(extra.items()):
+        missing = index + 1 - len(operands)
+        operands.extend([None] * missing)
+        given.extend([None] * missing)
+        given[index] = of_array(array)
+    types = tuple(None if k is None else (k.type or UNKNOWN) for k in given)
+    contents = tuple(None if k is None else k.content for k in given)
+    made = Instance(op, tuple(operands), types, contents, (), implied(op))
+    made.outputs = _output_types(op, made)
+    return made
+
+
+def _output_types(op: Op, made: Instance) -> tuple[Type, ...]:
+    if any(t is not None and t.dtype is None for t in made.inputs):
+        return (UNKNOWN,) * len(op.outputs)
+    try:
+        found = infer(
+            op.domain, op.name, op.opset, made.inputs, made.attributes, made.known,
+            len(op.outputs),
+        )  # fmt: skip
+        if found is None:
+            found = infer_by_onnx(op, made.inputs, made.contents)
+    except (InferenceError, onnx.shape_inference.InferenceError) as problem:
+        reason = str(problem).splitlines()[0]
+        raise error(
+            "RW802", f"{op.node}: {op.name} does not take these operands: {reason}"
+        ) from problem
+    return found if found is not None else (UNKNOWN,) * len(op.outputs)
+
+
+def folded(made: Instance) -> tuple[Array, ...] | None:
+    """The outputs, where they follow from what is known and are small."""
+    if made.key == ("", "Constant") or not all(is_concrete(t) for t in made.outputs):
+        return None
+    if sum(prod(sizes(t)) for t in made.outputs) > MOST_MADE:
+        return None
+    arrays = _arrays(made)
+    if arrays is None:
+        return None
+    found = evaluate(made.domain, made.name, made.opset, arrays, made.attributes, len(made.outputs))
+    if not found or len(found) != len(made.outputs):
+        return None
+    results = [np.asarray(array) for array in found]
+    fits = all(
+        of_numpy(a.dtype) == t.dtype and tuple(a.shape) == sizes(t)
+        for a, t in zip(results, made.outputs, strict=True)
+    )
+    return tuple(results) if fits else None
+
+
+def _arrays(made: Instance) -> Sequence[Array | None] | None:
+    if made.domain == "" and made.name in _BY_SHAPE:
+        return [np.broadcast_to(np.zeros((), np.int8), made.shape(0))]
+    arrays: list[Array | None] = []
+    total = 0
+    for index in range(len(made.inputs)):
+        if not made.has(index):
+            arrays.append(None)
+            continue
+        content = made.known(index)
+        if content is None:
+            return None
+        total += content.size
+        arrays.append(content)
+    return arrays if total <= MOST_FOLDED else None
+
+
+MOST_LEARNED = 1 << 10  # elements of a value that plans may depend on
+_FROM_FIRST = frozenset({"ConstantOfShape", "Range"})
+
+
+def missing(made: Instance) -> tuple[int, ...]:
+    """Operands by which output sizes may be decided, and whose values are not known yet."""
+    first = 0 if made.domain == "" and made.name in _FROM_FIRST else 1
+    found = []
+    for index in range(first, len(made.inputs)):
+        type_ = made.inputs[index]
+        number = made.operands[index]
+        if number is None or made.known(index) is not None or not is_concrete(type_):
+            continue
+        assert type_ is not None
+        if (
+            type_.dtype != "string"
+            and len(sizes(type_)) <= 1
+            and prod(sizes(type_)) <= MOST_LEARNED
+        ):
+            found.append(number)
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """An attribute as it is compared and printed."""
+    return tuple(value) if isinstance(value, list) else value

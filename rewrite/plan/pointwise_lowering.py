@@ -1,0 +1,40 @@
+"""Pointwise operators on their own or joined: one loop over their output.
+
+In: a cluster of pointwise operators. Out: one `Pointwise` kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rewrite.plan.body import join, place
+from rewrite.plan.instance import Instance
+from rewrite.plan.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rewrite.plan.lowering import Lowering
+
+
+def lower_pointwise(low: Lowering, op: Instance) -> None:
+    """One kernel for all members of the cluster; its outputs lie as its largest operand does."""
+    del op
+    cluster = low.cluster
+    results = [output.value for output in cluster.outputs]
+    body, operands = join(cluster.members, results=[v for v in results if v is not None])
+    shape = cluster.shape
+    given = [place(o, i, low.tensor_of(o, i), shape) for o, i in operands]
+    order = _order(given, shape)
+    outputs = [low.output(k, order) for k, v in enumerate(results) if v is not None]
+    low.pointwise(body, given, outputs)
+
+
+def _order(given: Sequence[Tensor], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The order of the first operand that fills the whole shape; None: row-major."""
+    for tensor in given:
+        view = tensor.view
+        if view.shape == shape and view.dense and all(
+            s != 0 or n == 1 for n, s in zip(view.shape, view.strides, strict=True)
+        ):  # fmt: skip
+            return view.order
+    return None

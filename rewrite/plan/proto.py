@@ -1,0 +1,173 @@
+"""One operator as ONNX has it: for ONNX's own inference, function bodies and reference evaluator.
+
+In: an `Op` without graphs. Out: a NodeProto, types that ONNX infers, the operators of its function
+body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
+
+from rewrite.graph.write import write_attribute
+from rewrite.plan.instance import Array, Instance, is_concrete
+from rewrite.plan.program import Graph, Op, constant_of
+from rewrite.schema import DTYPE_OF, DTYPES, UNKNOWN, Type
+
+_MOST_DATA = 1 << 12  # elements of an operand whose value inference is shown
+
+
+def node_of(op: Op) -> NodeProto:
+    """The operator with inputs `i0`, `i1`, … and outputs `o0`, `o1`, …; absent ones empty."""
+    node = NodeProto(op_type=op.name, domain=op.domain, name=op.node)
+    node.input.extend("" if v is None else f"i{k}" for k, v in enumerate(op.inputs))
+    node.output.extend("" if v is None else f"o{k}" for k, v in enumerate(op.outputs))
+    for name, value in op.attributes.items():
+        write_attribute(node.attribute.add(), _attribute(op, name, value))
+    return node
+
+
+def _attribute(op: Op, name: str, value: Any) -> ir.Attr:
+    """An attribute of the kind that the schema says; the value alone does not tell an empty list
+    of integers from one of floats."""
+    kind = _kinds(op.domain, op.name, op.opset).get(name)
+    if kind is not None:
+        return ir.Attr(name, kind, value)
+    return ir.convenience.convert_attribute(name, value)
+
+
+@cache
+def _kinds(domain: str, name: str, opset: int) -> dict[str, ir.AttributeType]:
+    schema = schema_of(domain, name, opset)
+    if schema is None:
+        return {}
+    return {n: ir.AttributeType(int(a.type.value)) for n, a in schema.attributes.items()}
+
+
+@cache
+def schema_of(domain: str, name: str, opset: int) -> Any:
+    """ONNX's schema of the version in force; None where it has none."""
+    try:
+        return onnx.defs.get_schema(name, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def type_proto(type_: Type) -> TypeProto:
+    """A dense tensor type."""
+    assert type_.dtype is not None
+    shape = None if type_.shape is None else list(type_.shape)
+    return helper.make_tensor_type_proto(DTYPES[type_.dtype], shape)
+
+
+def infer_by_onnx(
+    op: Op, types: Sequence[Type | None], contents: Sequence[Array | None]
+) -> tuple[Type, ...] | None:
+    """Output types by ONNX's inference; None where it has no schema. Raises its InferenceError."""
+    schema = schema_of(op.domain, op.name, op.opset)
+    if schema is None or any(isinstance(v, Graph) for v in op.attributes.values()):
+        return None
+    known: dict[str, TypeProto] = {}
+    data: dict[str, TensorProto] = {}
+    for k, type_ in enumerate(types[: len(op.inputs)]):
+        if type_ is None:
+            continue
+        known[f"i{k}"] = type_proto(type_)
+        content = contents[k]
+        if content is not None and content.size <= _MOST_DATA and content.dtype.kind in "iuf":
+            data[f"i{k}"] = numpy_helper.from_array(np.asarray(content))
+    imports = [helper.make_opsetid(op.domain, op.opset)]
+    found = onnx.shape_inference.infer_node_outputs(
+        schema, node_of(op), known, data, opset_imports=imports
+    )
+    return tuple(_type_of(found.get(f"o{k}")) for k in range(len(op.outputs)))
+
+
+def _type_of(proto: TypeProto | None) -> Type:
+    if proto is None or not proto.HasField("tensor_type"):
+        return UNKNOWN
+    dtype = DTYPE_OF.get(proto.tensor_type.elem_type)
+    if not proto.tensor_type.HasField("shape"):
+        return Type(dtype, None)
+    dims: list[int | str] = []
+    for k, dim in enumerate(proto.tensor_type.shape.dim):
+        dims.append(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"?{k}")
+    return Type(dtype, tuple(dims))
+
+
+def body_of(op: Op, made: Instance, fresh: Callable[[str], int]) -> Graph | None:
+    """The function that the standard defines the operator by, over the op's own values.
+
+    None where it has none, or not for these operands.
+    """
+    schema = schema_of(op.domain, op.name, op.opset)
+    if schema is None or any(isinstance(v, Graph) for v in op.attributes.values()):
+        return None
+    if schema.has_function:
+        function = schema.function_body
+    elif schema.has_context_dependent_function:
+        types = [t for t in made.inputs[: len(op.inputs)]]
+        if not all(t is None or is_concrete(t) for t in types):
+            return None
+        given = [b"" if t is None else type_proto(t).SerializeToString() for t in types]
+        text = schema.get_context_dependent_function(node_of(op).SerializeToString(), given)
+        if not text:
+            return None
+        function = onnx.FunctionProto.FromString(text)
+    else:
+        return None
+    return _spliced(op, function, fresh)
+
+
+def _spliced(op: Op, function: onnx.FunctionProto, fresh: Callable[[str], int]) -> Graph:
+    """The body's operators over the operands and results of `op`."""
+    numbers: dict[str, int | None] = {"": None}
+    for name, value in zip(function.input, op.inputs, strict=False):
+        numbers[name] = value
+    for name in function.input[len(op.inputs) :]:
+        numbers[name] = None
+    results = dict(zip(function.output, op.outputs, strict=False))
+    opsets = {i.domain: i.version for i in function.opset_import}
+    defaults = {a.name: ir.from_proto(a).value for a in function.attribute_proto}
+    parameters = {**defaults, **op.attributes}
+    made = Graph()
+    ops: list[Op] = []
+    for node in function.node:
+        inputs = tuple(numbers[name] for name in node.input)
+        outputs: list[int | None] = []
+        for name in node.output:
+            number = None if not name else results.get(name)
+            if name and number is None:
+                number = fresh(name)
+            numbers[name] = number
+            outputs.append(number)
+        attributes: dict[str, Any] = {}
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                if attribute.ref_attr_name in parameters:
+                    attributes[attribute.name] = parameters[attribute.ref_attr_name]
+            elif attribute.HasField("g"):
+                return Graph()  # control flow inside: left to the reference device
+            else:
+                attributes[attribute.name] = ir.from_proto(attribute).value
+        numbers[""] = None
+        if node.op_type == "Constant" and not node.domain:
+            array = constant_of(attributes)
+            if array is not None and outputs[0] is not None:
+                made.constants[outputs[0]] = array
+                continue
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        opset = opsets.get(node.domain, op.opset)
+        ops.append(
+            Op(domain, node.op_type, opset, inputs, tuple(outputs), attributes, op.node, op.group)
+        )
+    made.ops = tuple(ops)
+    return made
