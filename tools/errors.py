@@ -17,6 +17,7 @@ KINDS = {
     "5": "Models",
     "6": "Rewriting",
     "7": "Examples",
+    "8": "Running",
 }
 
 

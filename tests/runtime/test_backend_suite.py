@@ -1,0 +1,64 @@
+"""The standard suite of backends: every case, by kernels or by the reference device.
+
+The reference device alone passes every case, too (`test_reference_device`): what it computes is
+what sessions fall back to.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from tests.runtime import suite
+from tests.runtime.interpreter import Interpreter
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "name" in metafunc.fixturenames:
+        metafunc.parametrize("name", list(suite.cases()))
+
+
+def case_of(name: str) -> suite.Case:
+    reason = suite.excluded(name)
+    if reason is not None:
+        pytest.skip(reason)
+    if name.startswith("test_image_decoder") and importlib.util.find_spec("PIL") is None:
+        pytest.skip("pictures are decoded by Pillow, which is not installed")
+    return suite.cases()[name]
+
+
+def test_reference_device(name: str) -> None:
+    case = case_of(name)
+    if case.kind == "real":
+        pytest.skip("large convolutions take minutes in numpy")
+    model = case.model
+    for inputs, expected in case.data():
+        found = Interpreter(model).run(suite.feeds_of(model, inputs))
+        assert suite.differ(expected, found, case.rtol, case.atol) is None
+
+
+def test_exclusions_exist() -> None:
+    """No exclusion outlives the case that it is about."""
+    excluded = [name for name in suite.cases() if suite.excluded(name)]
+    assert 0 < len(excluded) <= 10
+    assert set(suite.WIDER) <= set(suite.cases())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "same"),
+    [
+        ([np.float32(1)], [np.float64(1)], False),
+        ([np.zeros(2)], [np.zeros(2)], True),
+        ([np.zeros(2)], [np.zeros((2, 1))], False),
+        ([np.array([np.nan])], [np.array([np.nan])], True),
+        ([np.array([np.nan])], [np.array([0.0])], False),
+        ([[np.zeros(1)]], [[np.zeros(1), np.zeros(1)]], False),
+        ([None], [None], True),
+        ([None], [np.zeros(1)], False),
+        ([np.array(["a"], object)], [np.array(["b"], object)], False),
+    ],
+)
+def test_comparison(wanted: list, got: list, same: bool) -> None:
+    assert (suite.differ(wanted, got, 1e-6, 0.0) is None) == same
