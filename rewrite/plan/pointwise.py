@@ -1,0 +1,121 @@
+"""Pointwise kernels: which operators are steps of scalar programs, and the kernel of a program.
+
+In: operators; a `Body` with views of its operands and outputs. Out: whether code generation has the
+step; a `Pointwise` spec in canonical form, so that as many programs as possible share one object.
+
+Canonical form: dimensions of size 1 are dropped, the rest are in the order in which the first
+output lies in memory, and neighbours that every view walks through as one are one. The size of the
+first dimension is left out (0): its indices are the work items, so the code serves all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from rewrite.ops import registry
+from rewrite.plan.spec import Body, Pointwise
+from rewrite.plan.view import View
+from rewrite.schema import DTYPE_OF
+
+MICROSOFT = "com.microsoft"
+
+# Steps without a scalar body in rewrite/ops; rewrite/codegen/body.py writes each of them.
+STEPS: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("", "BitCast"),
+        ("", "Cast"),
+        ("", "CastLike"),
+        ("", "DequantizeLinear"),
+        ("", "Identity"),
+        ("", "QuantizeLinear"),
+        ("", "Where"),
+        (MICROSOFT, "DequantizeLinear"),
+        (MICROSOFT, "QuantizeLinear"),
+    }
+)
+
+# Element types that are not computed with. Complex numbers can be moved.
+_REFUSED = frozenset({"string", "c64", "c128"})
+_MOVES = frozenset({"Identity", "Where"})
+
+# Work that is worth handing to a thread, in elements times steps.
+_GRAIN = 16_384
+
+
+def is_pointwise(
+    domain: str, name: str, attributes: Mapping[str, Any], dtypes: Sequence[str | None] = ()
+) -> bool:
+    """Whether the operator can be a step of a scalar program. `dtypes`: of its operands.
+
+    Operands of QuantizeLinear and DequantizeLinear are per tensor or along an axis, not in blocks.
+    """
+    if not _has_code(domain, name):
+        return False
+    if attributes.get("block_size") or not _known_type(attributes, "to", "output_dtype"):
+        return False
+    refused = frozenset({"string"}) if name in _MOVES else _REFUSED
+    return not refused.intersection(d for d in dtypes if d is not None)
+
+
+def _has_code(domain: str, name: str) -> bool:
+    if (domain, name) in STEPS:
+        return True
+    definition = registry.find(domain, name)
+    return definition is not None and definition.kind == "elementwise" and callable(definition.body)
+
+
+def _known_type(attributes: Mapping[str, Any], *names: str) -> bool:
+    """Whether the element types that attributes name are ones to convert to."""
+    given = [attributes.get(name) for name in names]
+    return not any(
+        isinstance(g, int) and g and DTYPE_OF.get(g, "string") in _REFUSED for g in given
+    )
+
+
+def pointwise(
+    shape: Sequence[int], operands: Sequence[View], outputs: Sequence[View], body: Body
+) -> tuple[Pointwise, int, int]:
+    """The kernel, its work items, and how many of them are worth handing to a thread.
+
+    Words of the kernel: operands, then outputs, in the order given. No size is 0.
+    """
+    views = [*operands, *outputs]
+    sizes, strides = _merged(tuple(shape), [v.strides for v in views], len(operands))
+    items = sizes[0]
+    sizes = (0, *sizes[1:])
+    made = [View(v.dtype, sizes, s) for v, s in zip(views, strides, strict=True)]
+    spec = Pointwise(sizes, tuple(made[: len(operands)]), tuple(made[len(operands) :]), body)
+    work = prod(sizes[1:]) * (1 + len(body.steps))
+    return spec, items, max(1, _GRAIN // work)
+
+
+Strides = tuple[int, ...]
+
+
+def _merged(
+    shape: tuple[int, ...], views: Sequence[Strides], first_output: int
+) -> tuple[tuple[int, ...], list[Strides]]:
+    """Sizes and the strides of every view in canonical form."""
+    order = _order(shape, views, first_output)
+    if not order:  # one element: like one of any number of neighbours
+        return (1,), [(1,) for _ in views]
+    dims = [(shape[a], [v[a] for v in views]) for a in order]
+    joined = [dims[0]]
+    for size, steps in dims[1:]:
+        outer_size, outer = joined[-1]
+        if all(o == s * size for o, s in zip(outer, steps, strict=True)):
+            joined[-1] = (outer_size * size, steps)
+        else:
+            joined.append((size, steps))
+    sizes = tuple(size for size, _ in joined)
+    return sizes, [tuple(steps[k] for _, steps in joined) for k in range(len(views))]
+
+
+def _order(shape: tuple[int, ...], views: Sequence[Strides], first_output: int) -> list[int]:
+    """Dimensions larger than 1 from the widest stride of the outputs to the narrowest; where an
+    output does not tell (it never does not, unless it is broadcast), the operands do."""
+    told = [*views[first_output:], *views[:first_output]]
+    axes = [a for a in range(len(shape)) if shape[a] != 1]
+    return sorted(axes, key=lambda a: ([-abs(v[a]) for v in told], a))
