@@ -66,7 +66,7 @@ def contract(
     accumulators: Sequence[Value],
     vectors: int,
     stride: Int | None = None,
-    unroll: int = 4,
+    unroll: int | None = None,
 ) -> list[Value]:
     """`steps` steps along K; accumulators row by row, `vectors` of each.
 
@@ -74,6 +74,8 @@ def contract(
     """
     loop = _Loop(f, product, list(rows), vectors, stride)
     chains = chains_for(isa, len(rows), vectors)
+    if unroll is None:
+        unroll = 1 if len(accumulators) * chains >= 16 else 2
     unroll = max(1, unroll // chains) * chains
     pointers = list(dict.fromkeys(row.pointer for row in rows))
     spare = [f.zero(v.type) for _ in range(chains - 1) for v in accumulators]

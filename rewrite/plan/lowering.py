@@ -16,6 +16,7 @@ from rewrite.ops.dtypes import of_numpy
 from rewrite.plan.body import place
 from rewrite.plan.cluster import Cluster, epilogue_of
 from rewrite.plan.instance import Array, Instance
+from rewrite.plan.machine import Machine
 from rewrite.plan.pointwise import pointwise
 from rewrite.plan.registry import Bound, bounded, lowers, refuses
 from rewrite.plan.spec import Body, Epilogue, Spec
@@ -75,6 +76,11 @@ class Lowering:
             self.copy(tensor, target)
 
     # --- operands ---------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> Machine:
+        """What code is made for."""
+        return self.weights.machine
 
     @property
     def cluster(self) -> Cluster:

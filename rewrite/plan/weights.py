@@ -11,13 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from rewrite.plan.machine import PLAIN, Machine
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Weights:
-    """Arrays by the identity of what they were made from, which is kept alive for that."""
+    """Arrays by the identity of what they were made from, which is kept alive for that.
 
-    def __init__(self) -> None:
+    `machine`: what they are laid out for.
+    """
+
+    def __init__(self, machine: Machine = PLAIN) -> None:
+        self.machine = machine
         self._made: dict[tuple[int, object], Array] = {}
         self._sources: dict[int, Array] = {}
         self._lock = threading.Lock()

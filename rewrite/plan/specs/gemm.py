@@ -78,7 +78,7 @@ class RowSchedule:
 def row_schedule(rows: int, heights: Sequence[int], highest: int | None = None) -> RowSchedule:
     """Tiles that cover `rows` rows: as few small ones as possible.
 
-    A tile of h rows takes about max(h, 6) units of time: small ones wait for the panel.
+    A tile of h rows takes about max(h, 4) units of time: small ones wait for the panel.
     """
     usable = tuple(h for h in heights if highest is None or h <= highest)
     tallest = max(usable)
@@ -86,7 +86,7 @@ def row_schedule(rows: int, heights: Sequence[int], highest: int | None = None) 
     best: tuple[int, int, int, tuple[int, ...]] | None = None
     for fewer in range(min(whole, 2) + 1):
         tail = _cover(rows - (whole - fewer) * tallest, usable)
-        cost = (whole - fewer) * tallest + sum(max(h, 6) for h in tail)
+        cost = (whole - fewer) * tallest + sum(max(h, 4) for h in tail)
         found = (cost, len(tail), fewer, tail)
         best = found if best is None or found < best else best
     assert best is not None
@@ -99,7 +99,7 @@ def _cover(rows: int, heights: tuple[int, ...]) -> tuple[int, ...]:
     cost: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
     for n in range(1, rows + 1):
         cost.append(min(
-            (cost[n - h][0] + max(h, 6), cost[n - h][1] + 1, (*cost[n - h][2], h))
+            (cost[n - h][0] + max(h, 4), cost[n - h][1] + 1, (*cost[n - h][2], h))
             for h in heights if h <= n
         ))  # fmt: skip
     return tuple(sorted(cost[rows][2], reverse=True))
