@@ -1,7 +1,7 @@
 """What a lowering works with: the operands and results of a cluster, and calls of kernels.
 
-In: the instances of one segment, in order. Out: drafts of kernel calls over buffers. A lowering asks
-for operands in the form that its kernel wants; conversions are made once and shared.
+In: the instances of one segment, in order. Out: drafts of kernel calls over buffers. A lowering
+asks for operands in the form that its kernel wants; conversions are made once and shared.
 """
 
 from __future__ import annotations
