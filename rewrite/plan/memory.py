@@ -2,7 +2,7 @@
 
 In: drafts of kernel calls over buffers. Out: offsets, and the size of the arena. A buffer lives from
 the first call that touches it to the last; two that do not live at once may share memory. A call
-whose result lies exactly as one of its operands may write over it (`reuses`), if it says so.
+whose result lies exactly as one of its operands may write over it (`reuses`).
 
 First fit by size: the largest buffers are placed first, each at the lowest offset that is free
 during its life. It stays within a few per cent of the largest sum of live bytes on the models
@@ -63,12 +63,11 @@ def _lives(drafts: Sequence[Draft]) -> list[Buffer]:
 
 
 def _share(drafts: Sequence[Draft]) -> None:
-    """A result takes over an operand that lies the same way and is not needed again, where the
-    kernel reads each of its elements before it writes the one in the same place."""
+    """A pointwise result takes over an operand that lies the same way and is not needed again."""
     for number, draft in enumerate(drafts):
         if not draft.writes:
             continue
-        reads = [draft.words[k] for k in sorted(draft.over)]
+        reads = [w for k, w in enumerate(draft.words) if k not in draft.writes]
         for k in sorted(draft.writes):
             target = draft.words[k]
             if isinstance(target, Tensor) and _fresh(target, number):

@@ -90,4 +90,3 @@ class Draft:
     nodes: tuple[str, ...]
     label: str
     writes: frozenset[int] = field(default_factory=frozenset)  # which words are outputs
-    over: frozenset[int] = field(default_factory=frozenset)  # which ones it may write over
