@@ -7,9 +7,11 @@ A `Fold` makes such a value of all elements. Built by rewrite/plan/rows.py.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rewrite.plan.spec import Spec, Step
+from rewrite.plan.view import BYTES
 
 # Stride classes of an access: the code is written for no stride at all, for neighbours, and for a
 # stride that is known when the kernel is called.
@@ -121,3 +123,62 @@ def levels_of(elements: tuple[bool, ...], steps: tuple[Step | Fold, ...]) -> Lev
 def dtype_of(operands: tuple[Access, ...], steps: tuple[Step | Fold, ...], value: int) -> str:
     n = len(operands)
     return operands[value].dtype if value < n else steps[value - n].dtype
+
+
+def closure(
+    n: int, steps: tuple[Step | Fold, ...], roots: Iterable[int], given: Collection[int]
+) -> tuple[int, ...]:
+    """The values that `roots` follow from, in order, down to those `given` (which are left out)."""
+    wanted: set[int] = set()
+    pending = [v for v in roots if v not in given]
+    while pending:
+        value = pending.pop()
+        if value in wanted:
+            continue
+        wanted.add(value)
+        if value >= n:
+            pending += [a for a in args_of(steps[value - n]) if a not in given]
+    return tuple(sorted(wanted))
+
+
+def needed_of(n: int, steps: tuple[Step | Fold, ...], results: Iterable[int]) -> frozenset[int]:
+    """All values that the results follow from."""
+    return frozenset(closure(n, steps, results, ()))
+
+
+# --- what a program costs ----------------------------------------------------------------------
+
+_DEAR = frozenset(
+    {
+        "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "Sin", "Cos", "Tan", "Asin", "Acos",
+        "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Softplus", "Mish", "Pow", "Swish",
+        "BiasGelu", "FastGelu", "QuickGelu", "Elu", "Selu", "Celu",
+    }
+)  # fmt: skip
+_DIVISIONS = frozenset({"Div", "Sqrt", "Reciprocal", "Mod", "QuantizeLinear"})
+DEAR, DIVISION = 16, 4
+
+
+def cost_of(step: Step | Fold) -> int:
+    """About the instructions of a step; an elementary function keeps a pass busy by itself."""
+    if isinstance(step, Fold):
+        return 1
+    if step.name in _DEAR:
+        return DEAR
+    return DIVISION if step.name in _DIVISIONS else 1
+
+
+def storage_dtype(dtype: str) -> str:
+    """How a kept value lies in memory: unrounded, as the register has it."""
+    narrow = dtype[0] == "f" and dtype not in ("f32", "f64") or dtype == "bf16"
+    return "f32" if narrow else dtype
+
+
+def scratch_bytes(spec: Rows, count: int) -> int:
+    """Scratch memory for rows of `count` elements."""
+    lanes = 64 if spec.across else 1
+    total = 0
+    for value in spec.kept:
+        dtype = storage_dtype(dtype_of(spec.operands, spec.steps, value))
+        total += (count * lanes * BYTES[dtype] + 128) // 64 * 64
+    return total + 64 if total else 0

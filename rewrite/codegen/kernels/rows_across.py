@@ -1,0 +1,173 @@
+"""Row programs with neighbouring rows in the lanes of a vector.
+
+In: a `Frame`. Out: code: some neighbouring rows at a time, from first to last pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rewrite.codegen.ir import Int
+from rewrite.codegen.kernels.rows_fold import averaged
+from rewrite.codegen.kernels.rows_frame import MOST_LANES, Cell, Place
+from rewrite.codegen.kernels.rows_lines import HEAVY, Lines, Pass
+from rewrite.codegen.kernels.rows_memory import Partial, load_partial, partial, store_partial
+from rewrite.codegen.memory import load, store
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.rows import args_of
+
+_STRETCH = 128  # elements of a row that one accumulator takes
+
+
+class Across(Lines):
+    """A row in each lane."""
+
+    def write(self) -> None:
+        f, frame = self.f, self.frame
+        inner = frame.outer_sizes[-1]
+        groups = f.binary("udiv", inner + frame.group - 1, frame.group)
+        heavy = max(p.cost for p in self.passes) > HEAVY
+        wanted = 1 if heavy else 4
+        self.unroll = max(1, min(wanted, MOST_LANES // frame.lanes))
+
+        def item(number: Value) -> None:
+            at = self.coordinates(number, [*frame.outer_sizes[:-1], groups])
+            first = f.mul(at[-1], frame.group)
+            width = f.intrinsic("llvm.smin", "i64", f.i64(frame.group), f.sub(inner, first))
+            self.strip(self.bases([*at[:-1], first]), width)
+
+        f.loop(frame.k.begin, frame.k.end, item)
+
+    def strip(self, at: Mapping[int, Value], width: Value) -> None:
+        """Some neighbouring rows."""
+        f, count = self.f, self.frame.lanes
+        whole = f.binary("and", width, -(self.unroll * count))
+        some = f.binary("and", width, -count)
+
+        def shifted(j: Value) -> dict[int, Value]:
+            return {a: self.frame.moved(a, x, j, self.frame.stride(a)) for a, x in at.items()}
+
+        if self.unroll > 1:
+            f.loop(
+                0, whole, lambda j: self.bundle(shifted(j), self.unroll, None),
+                step=self.unroll * count,
+            )  # fmt: skip
+            f.loop(whole, some, lambda j: self.bundle(shifted(j), 1, None), step=count)
+        else:
+            f.loop(0, some, lambda j: self.bundle(shifted(j), 1, None), step=count)
+        f.if_(f.compare("<", some, width), lambda: self.bundle(shifted(some), 1, width - some))
+
+    def bundle(self, at: Mapping[int, Value], number: int, left: Value | None) -> None:
+        """`number` vectors of rows from first to last pass."""
+        frame, f = self.frame, self.f
+        part = None if left is None else partial(f, left, frame.lanes, frame.slot)
+        n = len(frame.spec.operands)
+        starts = [
+            {a: frame.moved(a, x, u * frame.lanes, frame.stride(a)) for a, x in at.items()}
+            for u in range(number)
+        ]
+        single: list[dict[int, Value]] = [{} for _ in range(number)]
+        for u, k in ((u, k) for u in range(number) for k in range(n)):
+            access = frame.spec.operands[k]
+            if not access.element and k in frame.needed:
+                given = (f, frame.isa, access.dtype, starts[u][k], frame.lanes, frame.stride(k))
+                single[u][k] = load(*given) if part is None else load_partial(*given, part)
+        remembered: frozenset[int] = frozenset()
+        for p in self.passes:
+            for u, value in ((u, v) for u in range(number) for v in self.steps_between(p.level)):
+                step = frame.step(value)
+                assert step is not None
+                args = [single[u][a] for a in args_of(step)]
+                single[u][value] = frame.run_step(value, args)
+            if not p.empty:
+                totals = self.sweep(p, starts, single, remembered, part)
+                for k, value in enumerate(p.folds):
+                    for u in range(number):
+                        single[u][value] = self.closed(value, totals[k * number + u])
+            remembered |= p.makes
+        for u, (k, access) in (
+            (u, e) for u in range(number) for e in enumerate(frame.spec.outputs)
+        ):
+            if not access.element:
+                value, pointer = single[u][frame.spec.results[k]], starts[u][n + k]
+                to = (f, frame.isa, access.dtype, value, pointer, frame.lanes, frame.stride(n + k))
+                if part is None:
+                    store(*to)
+                else:
+                    store_partial(*to, part)
+
+    def closed(self, value: int, total: Value) -> Value:
+        fold = self.fold(value)
+        return averaged(self.f, total, fold.dtype, self.frame.count) if fold.mean else total
+
+    def sweep(
+        self,
+        p: Pass,
+        starts: Sequence[Mapping[int, Value]],
+        single: Sequence[Mapping[int, Value]],
+        remembered: frozenset[int],
+        part: Partial | None,
+    ) -> list[Value]:
+        """One pass over all dimensions of the row; per fold one value per vector."""
+        frame, f, number = self.frame, self.f, len(starts)
+        dimensions = frame.spec.row_rank - 1
+
+        def work(i: Int, pointers: _Pointers, position: Int, carry: Sequence[Value]) -> list[Value]:
+            first = f.mul(f.add(position, i), number * frame.lanes)
+            moved = self.moved(pointers, i, dimensions)
+            cells = [
+                Cell(
+                    frame,
+                    Place(moved[u], f.i64(f.add(first, u * frame.lanes)), part),
+                    single[u],
+                    remembered,
+                )
+                for u in range(number)
+            ]
+            return self.run(p, cells, carry)
+
+        def stretch(
+            i: Value, pointers: _Pointers, position: Int, carry: Sequence[Value]
+        ) -> list[Value]:
+            stop = f.intrinsic("llvm.smin", "i64", i + _STRETCH, frame.row_sizes[-1])
+            fresh = [x for x in self.starts(p) for _ in range(number)]
+            found = f.loop(i, stop, lambda j, *c: work(j, pointers, position, c), fresh)
+            return self.combined_all(p, carry, found, number)
+
+        def nest(d: int, pointers: _Pointers, position: Int, carry: list[Value]) -> list[Value]:
+            size = frame.row_sizes[d]
+            if d == dimensions and self.blocked(p):
+                return f.loop(
+                    0, size, lambda i, *c: stretch(i, pointers, position, c), carry, _STRETCH
+                )
+            if d == dimensions:
+                return f.loop(0, size, lambda i, *c: work(i, pointers, position, c), carry)
+
+            def turn(i: Value, *carried: Value) -> list[Value]:
+                behind = f.mul(f.add(position, i), frame.row_sizes[d + 1])
+                return nest(d + 1, self.moved(pointers, i, d), behind, list(carried))
+
+            return f.loop(0, size, turn, carry)
+
+        begin = [x for x in self.starts(p) for _ in range(number)]
+        return nest(0, [self.pointers(p, at) for at in starts], 0, begin)
+
+    def moved(self, pointers: _Pointers, i: Int, d: int) -> _Pointers:
+        """The addresses at index i of a dimension of the row."""
+        frame = self.frame
+        return [
+            {a: frame.moved(a, x, i, frame.row_strides[a][d]) for a, x in at.items()}
+            for at in pointers
+        ]
+
+    def combined_all(
+        self, p: Pass, left: Sequence[Value], right: Sequence[Value], number: int
+    ) -> list[Value]:
+        """`combined` of `number` values per fold."""
+        found: list[Value] = []
+        for u in range(number):
+            found += self.combined(p, left[u::number], right[u::number])
+        return [found[u * len(p.folds) + k] for k in range(len(p.folds)) for u in range(number)]
+
+
+_Pointers = list[dict[int, Value]]

@@ -1,0 +1,141 @@
+"""Row programs with neighbouring elements of one row in a vector.
+
+In: a `Frame`. Out: code: one row after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rewrite.codegen.ir import Int
+from rewrite.codegen.kernels.rows_fold import averaged, combiner
+from rewrite.codegen.kernels.rows_frame import Cell, Place, splat_to
+from rewrite.codegen.kernels.rows_lines import HEAVY, Lines, Pass
+from rewrite.codegen.kernels.rows_memory import partial
+from rewrite.codegen.memory import load, store
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.rows import args_of
+
+_CHUNK = 4096  # elements that one set of accumulators takes
+
+
+class Along(Lines):
+    """Vectors of neighbouring elements of one row."""
+
+    def write(self) -> None:
+        self.f.loop(self.frame.k.begin, self.frame.k.end, self.row)
+
+    def row(self, item: Value) -> None:
+        frame, f = self.frame, self.f
+        at = self.bases(self.coordinates(item, frame.outer_sizes))
+        single: dict[int, Value] = {}
+        for k, access in enumerate(frame.spec.operands):
+            if not access.element and k in frame.needed:
+                single[k] = load(f, frame.isa, access.dtype, at[k], 0)
+        remembered: frozenset[int] = frozenset()
+        for p in self.passes:
+            for value in self.steps_between(p.level):
+                step = frame.step(value)
+                assert step is not None
+                single[value] = frame.run_step(value, [single[a] for a in args_of(step)])
+            if not p.empty:
+                wide = {v: splat_to(f, x, frame.lanes) for v, x in single.items()}
+                for value, total in zip(p.folds, self.sweep(p, at, wide, remembered), strict=True):
+                    single[value] = self.closed(value, total)
+            remembered |= p.makes
+        for k, (access, value) in enumerate(
+            zip(frame.spec.outputs, frame.spec.results, strict=True)
+        ):
+            if not access.element:
+                pointer = at[len(frame.spec.operands) + k]
+                store(f, frame.isa, access.dtype, single[value], pointer, 0)
+
+    def closed(self, value: int, total: Value) -> Value:
+        """The lanes of a fold combined."""
+        fold = self.fold(value)
+        one = self.f.reduce(total, combiner(self.f, fold.combine, fold.dtype))
+        return averaged(self.f, one, fold.dtype, self.frame.count) if fold.mean else one
+
+    def sweep(
+        self,
+        p: Pass,
+        at: Mapping[int, Value],
+        row: Mapping[int, Value],
+        remembered: frozenset[int],
+    ) -> list[Value]:
+        """One pass over all dimensions of the row."""
+        frame, f = self.frame, self.f
+        dimensions = frame.spec.row_rank - 1
+
+        def nest(
+            d: int, pointers: Mapping[int, Value], position: Int, carry: list[Value]
+        ) -> list[Value]:
+            if d == dimensions:
+                return self.run_of(p, pointers, row, remembered, position, carry)
+
+            def turn(i: Value, *carried: Value) -> list[Value]:
+                moved = {
+                    a: frame.moved(a, x, i, frame.row_strides[a][d]) for a, x in pointers.items()
+                }
+                behind = f.mul(f.add(position, i), frame.row_sizes[d + 1])
+                return nest(d + 1, moved, behind, list(carried))
+
+            return f.loop(0, frame.row_sizes[d], turn, carry)
+
+        return nest(0, self.pointers(p, at), 0, self.starts(p))
+
+    def run_of(
+        self,
+        p: Pass,
+        pointers: Mapping[int, Value],
+        row: Mapping[int, Value],
+        remembered: frozenset[int],
+        position: Int,
+        carry: list[Value],
+    ) -> list[Value]:
+        """The innermost dimension: unrolled, then vector by vector, then what is left."""
+        frame, f, count = self.frame, self.f, self.frame.lanes
+        n = frame.row_sizes[-1]
+        unroll = 2 if p.cost > HEAVY or len(p.folds) > 1 else 4
+        whole = f.binary("and", n, -(unroll * count))
+        some = f.binary("and", n, -count)
+
+        def cells(j: Value, number: int, last: bool) -> list[Cell]:
+            here = {a: frame.moved(a, x, j, frame.stride(a)) for a, x in pointers.items()}
+            part = partial(f, n - some, count, frame.slot) if last else None
+            first = f.add(position, j) if p.makes or remembered else None
+            found = []
+            for u in range(number):
+                shifted = {
+                    a: frame.moved(a, x, u * count, frame.stride(a)) for a, x in here.items()
+                }
+                kept = None if first is None else f.add(first, u * count)
+                found.append(Cell(frame, Place(shifted, kept, part), row, remembered))
+            return found
+
+        def unrolled(start: Int, stop: Value) -> list[Value]:
+            begin = [x for x in self.starts(p) for _ in range(unroll)]
+            found = f.loop(
+                start,
+                stop,
+                lambda j, *c: self.run(p, cells(j, unroll, False), c),
+                begin,
+                unroll * count,
+            )
+            return self.trees(p, found, unroll)
+
+        def chunk(j: Value, *c: Value) -> list[Value]:
+            stop = f.intrinsic("llvm.smin", "i64", j + _CHUNK, whole)
+            return self.combined(p, c, unrolled(j, stop))
+
+        if self.blocked(p):
+            carry = f.loop(0, whole, chunk, carry, _CHUNK)
+        else:
+            carry = self.combined(p, carry, unrolled(0, whole))
+        carry = f.loop(whole, some, lambda j, *c: self.run(p, cells(j, 1, False), c), carry, count)
+        return f.if_(
+            f.compare("<", some, n),
+            lambda: self.run(p, cells(some, 1, True), carry),
+            lambda: carry,
+            len(carry),
+        )

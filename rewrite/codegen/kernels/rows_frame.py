@@ -1,0 +1,234 @@
+"""What the code of a row program starts with: its words in registers, its schedule, its lanes.
+
+In: a `Rows` spec and a kernel under construction. Out: `Frame`, which the two shapes of the loop
+(rewrite/codegen/kernels/rows.py) share, and `Cell`: the program's values at one vector of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from rewrite.codegen.body import emit_body
+from rewrite.codegen.ir import Function, Int
+from rewrite.codegen.kernel import Kernel
+from rewrite.codegen.kernels.rows_memory import (
+    Partial,
+    load_partial,
+    slot_for_partial,
+    store_partial,
+)
+from rewrite.codegen.memory import load, memory_type, register_type, store
+from rewrite.codegen.types import bits, lanes, vector
+from rewrite.codegen.value import Value
+
+from rewrite.plan.specs.rows import (
+    ANY,
+    Access,
+    Fold,
+    Rows,
+    args_of,
+    dtype_of,
+    levels_of,
+    needed_of,
+    storage_dtype,
+)
+from rewrite.plan.spec import Body, Step
+from rewrite.plan.view import BYTES
+
+MOST_LANES = 64
+
+
+class Frame:
+    """The kernel's words, loaded once, and what is known of the program."""
+
+    def __init__(self, k: Kernel, spec: Rows) -> None:
+        self.k, self.f, self.isa, self.spec = k, k.f, k.isa, spec
+        self.accesses = (*spec.operands, *spec.outputs)
+        self.levels = levels_of(tuple(a.element for a in spec.operands), spec.steps)
+        self.lanes = _lanes_of(k, spec)
+        self.slot = slot_for_partial(k.f)
+        rows, outers = spec.row_rank, spec.outer_rank
+        at = len(self.accesses)
+        self.pointers = [k.pointer(i) for i in range(at)]
+        self.count = k.integer(at)
+        self.row_sizes = [k.integer(at + 1 + d) for d in range(rows)]
+        self.outer_sizes = [k.integer(at + 1 + rows + d) for d in range(outers)]
+        at += 1 + rows + outers
+        self.group = k.integer(at)
+        at += 1
+        self.row_strides: list[list[Int]] = []
+        self.outer_strides: list[list[Int]] = []
+        for access in self.accesses:
+            self.row_strides.append(self._strides(access.row, at))
+            self.outer_strides.append(self._strides(access.outer, at + rows))
+            at += rows + outers
+        self.kept = self._kept()
+
+    def _strides(self, classes: Sequence[int], at: int) -> list[Int]:
+        return [self.k.integer(at + d) if c == ANY else c for d, c in enumerate(classes)]
+
+    def _kept(self) -> dict[int, Value]:
+        """Where the kept values of a row begin in the scratch memory."""
+        found: dict[int, Value] = {}
+        at: Value = self.k.scratch
+        per_element = MOST_LANES if self.spec.across else 1
+        for value in self.spec.kept:
+            found[value] = at
+            room = self.count * (per_element * BYTES[storage_dtype(self.dtype(value))]) + 128
+            at = self.f.at(at, self.f.binary("and", room, -64))
+        return found
+
+    def dtype(self, value: int) -> str:
+        return dtype_of(self.spec.operands, self.spec.steps, value)
+
+    def step(self, value: int) -> Step | Fold | None:
+        at = value - len(self.spec.operands)
+        return None if at < 0 else self.spec.steps[at]
+
+    def stride(self, access: int) -> Int:
+        """From lane to lane."""
+        strides = self.outer_strides if self.spec.across else self.row_strides
+        return strides[access][-1]
+
+    def moved(self, access: int, pointer: Value, index: Int, stride: Int) -> Value:
+        name = memory_type(self.accesses[access].dtype)
+        return self.f.at(pointer, self.f.mul(index, stride), name)
+
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """Values that some output follows from."""
+        return needed_of(len(self.spec.operands), self.spec.steps, self.spec.results)
+
+    def folds_at(self, level: int) -> list[int]:
+        """The folds whose operands are known behind `level` folds."""
+        n = len(self.spec.operands)
+        return [
+            n + k
+            for k, step in enumerate(self.spec.steps)
+            if isinstance(step, Fold) and n + k in self.needed and self.level(n + k) == level + 1
+        ]
+
+    def level(self, value: int) -> int:
+        return self.levels.level[value]
+
+    def is_element(self, value: int) -> bool:
+        return self.levels.element[value]
+
+    @property
+    def last(self) -> int:
+        """The level of the deepest value that an output needs."""
+        return max(self.level(v) for v in self.spec.results)
+
+    def stores_at(self, level: int) -> list[int]:
+        """The outputs with a value per element that are stored in this pass."""
+        return [
+            k
+            for k, (access, value) in enumerate(
+                zip(self.spec.outputs, self.spec.results, strict=True)
+            )
+            if access.element and self.level(value) == level
+        ]
+
+    def run_step(self, value: int, args: Sequence[Value]) -> Value:
+        """One pointwise step on registers."""
+        step = self.step(value)
+        assert isinstance(step, Step)
+        numbers = args_of(step)
+        places = iter(range(len(numbers)))
+        renumbered = tuple(next(places) if isinstance(a, int) else a for a in step.args)
+        dtypes = tuple(self.dtype(a) for a in numbers)
+        body = Body(dtypes, (replace(step, args=renumbered),), (len(numbers),))
+        return emit_body(self.f, self.isa, body, args)[0]
+
+
+def _lanes_of(k: Kernel, spec: Rows) -> int:
+    """As many as the widest value of the program leaves room for."""
+    dtypes = [a.dtype for a in (*spec.operands, *spec.outputs)] + [s.dtype for s in spec.steps]
+    widest = max(max(1, bits(register_type(d, 0)) // 8) for d in dtypes)
+    return max(1, min(MOST_LANES, k.isa.vector_bytes // widest))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a cell is: the address of its first element in each access that has one there, its
+    position in kept values in vectors or elements, and the lanes inside (None: all)."""
+
+    pointers: Mapping[int, Value]
+    kept: Value | None
+    part: Partial | None
+
+
+class Cell:
+    """The values of the program at one vector of elements.
+
+    `row`: values of the row, as vectors. `remembered`: the kept values that are there to be read.
+    """
+
+    def __init__(
+        self, frame: Frame, place: Place, row: Mapping[int, Value], remembered: frozenset[int]
+    ) -> None:
+        self.frame, self.place, self.row = frame, place, row
+        self.remembered = remembered
+        self._values: dict[int, Value] = {}
+
+    def get(self, value: int) -> Value:
+        found = self.row.get(value)
+        if found is None:
+            found = self._values.get(value)
+        if found is None:
+            found = self._values[value] = self._made(value)
+        return found
+
+    def _made(self, value: int) -> Value:
+        frame = self.frame
+        if value in self.remembered:
+            return self._recalled(value)
+        step = frame.step(value)
+        if step is None:
+            return self._loaded(value)
+        made = frame.run_step(value, [self.get(a) for a in args_of(step)])
+        if value in frame.kept:
+            self._keep(value, made)
+        return made
+
+    def _loaded(self, access: int) -> Value:
+        frame, place = self.frame, self.place
+        dtype, stride = frame.accesses[access].dtype, frame.stride(access)
+        pointer = place.pointers[access]
+        if place.part is None:
+            return load(frame.f, frame.isa, dtype, pointer, frame.lanes, stride)
+        return load_partial(frame.f, frame.isa, dtype, pointer, frame.lanes, stride, place.part)
+
+    def store(self, output: int) -> None:
+        frame, place = self.frame, self.place
+        access = len(frame.spec.operands) + output
+        dtype, stride = frame.accesses[access].dtype, frame.stride(access)
+        value, pointer = self.get(frame.spec.results[output]), place.pointers[access]
+        given = (frame.f, frame.isa, dtype, value, pointer, frame.lanes, stride)
+        if place.part is None:
+            store(*given)
+        else:
+            store_partial(*given, place.part)
+
+    def _keep(self, value: int, made: Value) -> None:
+        dtype = storage_dtype(self.frame.dtype(value))
+        store(self.frame.f, self.frame.isa, dtype, made, self._kept_at(value), self.frame.lanes)
+
+    def _recalled(self, value: int) -> Value:
+        dtype = storage_dtype(self.frame.dtype(value))
+        return load(self.frame.f, self.frame.isa, dtype, self._kept_at(value), self.frame.lanes)
+
+    def _kept_at(self, value: int) -> Value:
+        name = memory_type(storage_dtype(self.frame.dtype(value)))
+        assert self.place.kept is not None
+        return self.frame.f.at(self.frame.kept[value], self.place.kept, name)
+
+
+def splat_to(f: Function, x: Value, count: int) -> Value:
+    """A value of the row in every lane."""
+    return x if lanes(x.type) else f.splat(x, vector(x.type, count))
+
+
+__all__ = ["Access", "Cell", "Frame", "Place", "splat_to"]

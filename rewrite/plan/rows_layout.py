@@ -1,0 +1,227 @@
+"""From a row program and the views of its operands to a kernel call.
+
+In: `Built`, the full shape, which of its dimensions form a row, a view of that shape per operand and
+output. Out: `Laid`: the `Rows` spec in canonical form, its integer words, items and scratch.
+
+Canonical form: dimensions of size 1 are dropped, those of the row and those between rows are each
+ordered by the strides of what is largest, and neighbours that every access walks through as one are
+one. Strides other than 0 and that of neighbours are words, and so are all sizes: a program is
+compiled once for all shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from rewrite.plan.rows_draft import Built
+from rewrite.plan.spec import Step
+from rewrite.plan.specs.rows import (
+    ANY,
+    NEXT,
+    SAME,
+    Access,
+    Fold,
+    Rows,
+    closure,
+    cost_of,
+    levels_of,
+    scratch_bytes,
+)
+from rewrite.plan.view import View
+
+_GROUP = 64  # rows per item where each lane is a row
+_KEEP = 4  # the cost of computing an element again from which on it is kept
+_GRAIN = 16_384  # elements times steps that are worth handing to a thread
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A kernel call: words are operands and outputs in the order given, then `integers`."""
+
+    spec: Rows
+    integers: tuple[int, ...]
+    items: int
+    grain: int
+    scratch: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimensions:
+    """Sizes, and for each access its strides along them."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[Strides, ...]
+
+
+def lay(
+    built: Built,
+    shape: Sequence[int],
+    axes: Sequence[int],
+    operands: Sequence[View],
+    outputs: Sequence[View],
+    element_outputs: Sequence[bool],
+) -> Laid:
+    """`axes`: the dimensions of a row. Views have the full shape; what has one value per row has
+    stride 0 along it. No dimension outside of the row has size 0."""
+    views = [*operands, *outputs]
+    elements = [*built.elements, *element_outputs]
+    inside = sorted(axes)
+    outside = [a for a in range(len(shape)) if a not in inside]
+    row = _joined(shape, inside, views)
+    outer = _joined(shape, outside, views)
+    if not row.sizes:
+        size = 1 if prod(shape[a] for a in inside) else 0
+        row = _Dimensions((size,), tuple((NEXT,) if e else (SAME,) for e in elements))
+    across = _is_across(row, outer, elements)
+    if across:
+        outer = _with_last(outer, _lane_dimension(outer, elements))
+    accesses = [
+        Access(view.dtype, _classes(row.strides[k], not across), _classes(outer.strides[k], across))
+        for k, view in enumerate(views)
+    ]
+    n = len(operands)
+    accesses = [
+        a if e else Access(a.dtype, (SAME,) * len(a.row), a.outer)
+        for a, e in zip(accesses, elements, strict=True)
+    ]
+    given = tuple(accesses[:n])
+    spec = Rows(
+        operands=given,
+        steps=built.steps,
+        results=built.results,
+        outputs=tuple(accesses[n:]),
+        kept=_kept(tuple(a.element for a in given), built, element_outputs),
+        across=across,
+    )
+    return _laid(spec, row, outer)
+
+
+def _laid(spec: Rows, row: _Dimensions, outer: _Dimensions) -> Laid:
+    count, lines = prod(row.sizes), prod(outer.sizes)
+    group = _GROUP if spec.across else 1
+    items = lines
+    if spec.across:
+        items = prod(outer.sizes[:-1]) * -(-outer.sizes[-1] // group)
+    strides = [s for k in range(len(row.strides)) for s in (*row.strides[k], *outer.strides[k])]
+    work = max(1, count) * (1 + sum(cost_of(step) for step in spec.steps))
+    return Laid(
+        spec=spec,
+        integers=(count, *row.sizes, *outer.sizes, group, *strides),
+        items=items,
+        grain=max(1, _GRAIN // (work * group)),
+        scratch=scratch_bytes(spec, count),
+        flops=work * lines,
+    )
+
+
+# --- dimensions --------------------------------------------------------------------------------
+
+
+def _joined(shape: Sequence[int], axes: Sequence[int], views: Sequence[View]) -> _Dimensions:
+    """The dimensions in canonical order, neighbours joined where possible."""
+    told = list(reversed(views))  # outputs first, they are dense
+    kept = [a for a in axes if shape[a] != 1]
+    kept.sort(key=lambda a: ([-abs(v.strides[a]) for v in told if v.strides[a]], a))
+    kept.sort(key=lambda a: -max((abs(v.strides[a]) for v in views), default=0))
+    sizes: list[int] = []
+    strides: list[list[int]] = []  # per dimension, of every view
+    for axis in kept:
+        steps = [v.strides[axis] for v in views]
+        size = shape[axis]
+        if sizes and all(o == s * size for o, s in zip(strides[-1], steps, strict=True)):
+            sizes[-1] *= size
+            strides[-1] = steps
+        else:
+            sizes.append(size)
+            strides.append(steps)
+    return _Dimensions(tuple(sizes), tuple(tuple(s[k] for s in strides) for k in range(len(views))))
+
+
+def _is_across(row: _Dimensions, outer: _Dimensions, elements: Sequence[bool]) -> bool:
+    """Whether neighbouring rows, and not the elements of one, are neighbours in memory."""
+    if not outer.sizes or prod(row.sizes) == 1:
+        return bool(outer.sizes)
+    along = _neighbours(row, len(row.sizes) - 1, elements)
+    best = max(_neighbours(outer, d, elements) for d in range(len(outer.sizes)))
+    return best > along
+
+
+def _neighbours(dimensions: _Dimensions, d: int, elements: Sequence[bool]) -> int:
+    """How many accesses have neighbours along a dimension."""
+    return sum(
+        1
+        for strides, element in zip(dimensions.strides, elements, strict=True)
+        if element and strides[d] == NEXT
+    )
+
+
+def _lane_dimension(outer: _Dimensions, elements: Sequence[bool]) -> int:
+    return max(range(len(outer.sizes)), key=lambda d: (_neighbours(outer, d, elements), d))
+
+
+def _with_last(dimensions: _Dimensions, d: int) -> _Dimensions:
+    """Dimension d moved to the end."""
+    order = [*(k for k in range(len(dimensions.sizes)) if k != d), d]
+    return _Dimensions(
+        tuple(dimensions.sizes[k] for k in order),
+        tuple(tuple(s[k] for k in order) for s in dimensions.strides),
+    )
+
+
+def _classes(strides: Strides, lanes: bool) -> tuple[int, ...]:
+    """Stride classes; neighbours matter only in the dimension that lanes lie along."""
+    last = len(strides) - 1
+    return tuple(
+        SAME if s == 0 else NEXT if s == 1 and lanes and d == last else ANY
+        for d, s in enumerate(strides)
+    )
+
+
+# --- kept values -------------------------------------------------------------------------------
+
+
+def _kept(elements: tuple[bool, ...], built: Built, stored: Sequence[bool]) -> tuple[int, ...]:
+    """Values that a later pass needs again and that cost more to compute than to remember."""
+    n, steps = len(elements), built.steps
+    levels = levels_of(elements, steps)
+    row = {v for v in range(n + len(steps)) if not levels.element[v]}
+    roots: dict[int, list[int]] = {}
+    needed = closure(n, steps, built.results, ())
+    for value in needed:
+        step = steps[value - n] if value >= n else None
+        if isinstance(step, Fold):
+            roots.setdefault(levels.level[value] - 1, []).append(step.arg)
+    for value, element in zip(built.results, stored, strict=True):
+        if element:
+            roots.setdefault(levels.level[value], []).append(value)
+    kept: set[int] = set()
+    done: set[int] = set()  # values of earlier passes
+    for level in sorted(roots):
+        again = closure(n, steps, roots[level], row | kept)
+        for value in reversed(again):  # the last ones first: they save most
+            if value < n or value not in done:
+                continue
+            if value not in closure(n, steps, roots[level], row | kept):
+                continue
+            if _cost(value, n, steps, row | kept, built.dtypes) >= _KEEP:
+                kept.add(value)
+        done |= set(again)
+    return tuple(sorted(kept))
+
+
+def _cost(
+    value: int, n: int, steps: tuple[Step | Fold, ...], given: set[int], dtypes: tuple[str, ...]
+) -> int:
+    """Of computing an element again: its steps, and loads with their conversions."""
+    total = 0
+    for v in closure(n, steps, [value], given):
+        if v >= n:
+            total += cost_of(steps[v - n])
+        else:
+            total += 1 if dtypes[v] not in ("f16", "bf16") else 2
+    return total
