@@ -26,12 +26,8 @@ def pointwise_instance(op: Instance) -> bool:
     """Elementwise, with operands that are broadcast to the output (or lie along an axis)."""
     if len([v for v in op.results if v is not None]) != 1 or op.results[0] is None:
         return False
-    return is_pointwise(op.domain, op.name, op.attributes) and _unblocked(op)
-
-
-def _unblocked(op: Instance) -> bool:
-    """Quantization per block repeats scales along an axis: no broadcast says that."""
-    return not (op.name in ("QuantizeLinear", "DequantizeLinear") and op.integer("block_size", 0))
+    dtypes = [t.dtype for t in op.inputs if t is not None]
+    return is_pointwise(op.domain, op.name, op.attributes, dtypes)
 
 
 def clusters(ops: Sequence[Instance], needed: set[int], fuse: bool) -> list[Cluster]:

@@ -62,6 +62,7 @@ class Graph:
     constants: dict[int, Array] = field(default_factory=dict)
     defaults: dict[int, Array] = field(default_factory=dict)  # inputs that have one
     captures: tuple[int, ...] = ()
+    output_types: tuple[Type | None, ...] = ()  # as declared
 
 
 @dataclass
@@ -142,6 +143,7 @@ class _Reader:
             self.node(node, scope, parameters, depth, group, ops, made)
         made.ops = tuple(ops)
         made.outputs = tuple(scope.find(v) for v in graph.outputs)
+        made.output_types = tuple(self.type(v) for v in graph.outputs)
         made.captures = _captures(made)
         return made
 
