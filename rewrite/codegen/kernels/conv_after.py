@@ -1,0 +1,60 @@
+"""Sums on their way to memory: the epilogue of convolutions and pools.
+
+In: `After`, sums in registers, addresses of operands at the place of the first one. Out: stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rewrite.codegen.body import emit_body
+from rewrite.codegen.ir import Function
+from rewrite.codegen.isa import Isa
+from rewrite.codegen.memory import load, store
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.conv import After
+from rewrite.plan.view import BYTES
+
+SHORT = 6  # steps of a program that may stand behind every accumulator
+
+
+def pieces(count: int, lanes: int) -> list[tuple[int, int]]:
+    """`count` neighbours as whole vectors, then halves of them: (first one, lanes; 0: a scalar)."""
+    found = []
+    at = 0
+    width = lanes
+    while at < count:
+        while width > count - at:
+            width //= 2
+        found.append((at, width if width > 1 else 0))
+        at += width
+    return found
+
+
+def operand_values(
+    f: Function, isa: Isa, after: After, pointers: Sequence[Value], channel: int, lanes: int
+) -> list[Value]:
+    """The operands of the elements from `channel` on."""
+    found = []
+    for operand, pointer in zip(after.operands, pointers, strict=True):
+        if operand.channels:
+            at = f.at(pointer, channel * BYTES[operand.dtype])
+            found.append(load(f, isa, operand.dtype, at, lanes))
+        else:
+            found.append(load(f, isa, operand.dtype, pointer, lanes, 0))
+    return found
+
+
+def finish(
+    f: Function, isa: Isa, after: After, total: Value, operands: Sequence[Value], out: Value,
+    lanes: int,
+) -> None:  # fmt: skip
+    """One vector (or scalar) of sums through the epilogue to `out`."""
+    result = total
+    if after.body is not None:
+        result = emit_body(f, isa, after.body, [total, *operands])[0]
+    store(f, isa, after.out, result, out, lanes)
+
+
+def is_short(after: After) -> bool:
+    return after.body is None or len(after.body.steps) <= SHORT
