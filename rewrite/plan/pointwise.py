@@ -11,12 +11,13 @@ first dimension is left out (0): its indices are the work items, so the code ser
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from rewrite.ops import registry
 from rewrite.plan.spec import Body, Pointwise
-from rewrite.plan.view import View
+from rewrite.plan.view import BYTES, View
 from rewrite.schema import DTYPE_OF
 
 MICROSOFT = "com.microsoft"
@@ -81,6 +82,14 @@ def pointwise(
 
     Words of the kernel: operands, then outputs, in the order given. No size is 0.
     """
+    if not body.steps:
+        return _moved(tuple(shape), operands, outputs, body)
+    return _canonical(shape, operands, outputs, body)
+
+
+def _canonical(
+    shape: Sequence[int], operands: Sequence[View], outputs: Sequence[View], body: Body
+) -> tuple[Pointwise, int, int]:
     views = [*operands, *outputs]
     sizes, strides = _merged(tuple(shape), [v.strides for v in views], len(operands))
     items = sizes[0]
@@ -90,6 +99,35 @@ def pointwise(
     work = prod(sizes[1:]) * (1 + len(body.steps))
     return spec, items, max(1, _GRAIN // work)
 
+
+# --- moves -------------------------------------------------------------------------------------
+
+_MOVED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+def _moved(
+    shape: tuple[int, ...], operands: Sequence[View], outputs: Sequence[View], body: Body
+) -> tuple[Pointwise, int, int]:
+    """Elements that are only moved are bits: one kernel for all types of a width."""
+    width = BYTES[body.dtypes[0]]
+    given, taken = list(operands), list(outputs)
+    if width == 16:  # two words each
+        shape = (*shape, 2)
+        given, taken = [_halved(v) for v in given], [_halved(v) for v in taken]
+    name = _MOVED[min(width, 8)]
+    return _canonical(
+        shape,
+        [replace(v, dtype=name) for v in given],
+        [replace(v, dtype=name) for v in taken],
+        replace(body, dtypes=(name,) * len(body.dtypes)),
+    )
+
+
+def _halved(view: View) -> View:
+    return View(view.dtype, (*view.shape, 2), (*(2 * s for s in view.strides), 1))
+
+
+# --- dimensions --------------------------------------------------------------------------------
 
 Strides = tuple[int, ...]
 
