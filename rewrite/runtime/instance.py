@@ -1,0 +1,326 @@
+"""A plan in memory, ready to run.
+
+In: `Plan`, addresses of its kernels. Out: `Instance`: one native call per inference (more only
+where it takes long, so that signals are seen).
+
+Everything a run needs is laid out here once: the arena, the words of every kernel, the records of
+steps, and the list of words that follow the caller's arrays (rewrite/codegen/runloop.py reads it).
+Runs of one instance wait for each other; different instances run at the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rewrite.codegen.runloop_layout import (
+    CONTROL_WORDS,
+    PATCH_WORDS,
+    STEP_WORDS,
+    Control,
+    Step,
+)
+from rewrite.errors import RewriteError, error
+from rewrite.ops.dtypes import to_numpy
+from rewrite.plan.spec import FAULTS, Call, Place, Plan
+from rewrite.plan.view import View
+from rewrite.runtime import profile
+from rewrite.runtime.forks import renew_after_fork
+from rewrite.runtime.memory import ALIGNMENT, Array, address_of, aligned, data_header, words
+from rewrite.runtime.threads import Workers
+
+SLICE_NANOSECONDS = 50_000_000
+CHUNKS_PER_THREAD = 8
+# Behind how much work the clock is looked at, in estimated nanoseconds.
+_WATCH_EVERY = 2_000.0
+_Loop = Callable[[int, int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What code the instance calls."""
+
+    kernels: Sequence[int]  # addresses, one per call of the plan
+    loop: _Loop
+    profiled: Callable[[], _Loop]  # compiled when first asked for
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What an array that is passed in must be."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # None: row-major without gaps
+
+
+class Instance:
+    """Made by `CpuDevice.load`. `close` frees its memory at once."""
+
+    def __init__(
+        self, plan: Plan, native: Native, constants: Sequence[Array], workers: Workers
+    ) -> None:
+        self.plan = plan
+        self._native = native
+        self._workers = workers
+        self._inputs = [_form(view) for view in plan.inputs]
+        self._outputs = [_form(view) for view in plan.outputs]
+        self._calls = [
+            (call, kernel)
+            for call, kernel in zip(plan.calls, native.kernels, strict=True)
+            if call.items > 0
+        ]
+        self._memory = _Memory(plan, [call for call, _ in self._calls], constants, workers.count)
+        self._fill_steps()
+        self._control = self._fill_control()
+        self._runs = 0
+        self._closed = False
+        self.begin_anew()
+        renew_after_fork(self)
+
+    def begin_anew(self) -> None:
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array], profile: bool = False) -> None:
+        """Computes `outputs`, arrays of the caller, from `inputs`; they do not overlap."""
+        with self._lock:
+            if self._closed:
+                raise error("RW824", "this session is closed", hint="compile the model again")
+            self._bind(inputs, outputs)
+            if not self._calls:
+                return
+            loop = self._native.profiled() if profile else self._native.loop
+            self._runs += profile
+            pool = self._workers.acquire() if self._memory.shared else 0
+            try:
+                self._drive(loop, pool)
+            finally:
+                if pool:
+                    self._workers.release()
+
+    def _drive(self, loop: _Loop, pool: int) -> None:
+        """Between calls of the loop the interpreter handles signals, and may raise."""
+        control, at, count = self._control, 0, len(self._calls)
+        while 0 <= at < count:
+            at = loop(control, at, pool)
+        if at < 0:
+            raise self._fault(-at - 1)
+
+    def profile(self) -> profile.Profile:
+        """What the runs with `profile=True` took."""
+        times = self._memory.times.tolist()
+        return profile.of([call for call, _ in self._calls], times, self._runs)
+
+    def close(self) -> None:
+        """Frees the memory; waits for a run that is under way."""
+        with self._lock:
+            self._closed = True
+            self._memory.free()
+
+    # --- a run ---------------------------------------------------------------------------------
+
+    def _bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        slots, k = self._memory.slots, 0
+        follow = self._memory.follow
+        _expect_count("input", inputs, self._inputs)
+        _expect_count("output", outputs, self._outputs)
+        for array, form in zip(inputs, self._inputs, strict=True):
+            if (
+                array.dtype != form.dtype
+                or array.shape != form.shape
+                or (form.strides and array.strides != form.strides)
+                or not (form.strides or array.flags.c_contiguous)
+                or not array.flags.aligned
+            ):
+                raise _unfit("input", k, array, form)
+            slots[k] = follow(k, array)
+            k += 1
+        for array, form in zip(outputs, self._outputs, strict=True):
+            if (
+                array.dtype != form.dtype
+                or array.shape != form.shape
+                or (form.strides and array.strides != form.strides)
+                or not (array.flags.behaved if form.strides else array.flags.carray)
+            ):
+                raise _unfit("output", k - len(inputs), array, form)
+            slots[k] = follow(k, array)
+            k += 1
+
+    def _fault(self, index: int) -> RewriteError:
+        call = self._calls[index][0]
+        status = int(self._memory.control[Control.STATUS])
+        return error(
+            "RW820",
+            f"{call.label or type(call.spec).__name__}: {FAULTS.get(status, f'status {status}')}",
+            hint="the data of this run do not allow the operation; other data may be run",
+            subject=", ".join(call.nodes) or None,
+        )
+
+    # --- laid out once -------------------------------------------------------------------------
+
+    def _fill_steps(self) -> None:
+        memory, threads = self._memory, self._workers.count + 1
+        estimate, word = 0.0, 0
+        for k, (call, kernel) in enumerate(self._calls):
+            step = memory.steps[k * STEP_WORDS : (k + 1) * STEP_WORDS]
+            chunk, chunks = divide(call, threads)
+            estimate += _nanoseconds(call)
+            step[Step.KERNEL] = kernel
+            step[Step.WORDS] = address_of(memory.words) + 8 * word
+            step[Step.ITEMS] = call.items
+            step[Step.CHUNK], step[Step.CHUNKS] = chunk, chunks
+            step[Step.WATCH] = estimate >= _WATCH_EVERY
+            estimate = 0.0 if estimate >= _WATCH_EVERY else estimate
+            memory.shared |= chunks > 1
+            word += len(call.words)
+
+    def _fill_control(self) -> int:
+        memory = self._memory
+        control = memory.control
+        control[Control.STEPS] = address_of(memory.steps)
+        control[Control.COUNT] = len(self._calls)
+        control[Control.PATCHES] = address_of(memory.patches)
+        control[Control.PATCH_COUNT] = memory.patches.size // PATCH_WORDS
+        control[Control.ARRAYS] = ctypes.addressof(memory.slots)
+        control[Control.HEADER] = memory.header
+        control[Control.SCRATCH] = address_of(memory.scratch)
+        control[Control.SCRATCH_STRIDE] = memory.scratch_stride
+        control[Control.SLICE] = SLICE_NANOSECONDS
+        control[Control.TIMES] = address_of(memory.times)
+        return address_of(control)
+
+
+class _Memory:
+    """All blocks of one instance."""
+
+    def __init__(
+        self, plan: Plan, calls: Sequence[Call], constants: Sequence[Array], workers: int
+    ) -> None:
+        self.arena = aligned(plan.arena_bytes)
+        self.constants = list(constants)
+        self.control = words(CONTROL_WORDS)
+        self.steps = words(max(1, len(calls) * STEP_WORDS))
+        self.times = words(max(1, len(calls)))[: len(calls)]
+        self.words = words(max(1, sum(len(call.words) for call in calls)))
+        self.scratch_stride = _rounded(max((c.scratch for c in calls), default=0)) + ALIGNMENT
+        self.scratch = aligned(self.scratch_stride * (workers + 1))
+        self.shared = False
+        arrays = len(plan.inputs) + len(plan.outputs)
+        # Where the address of each array's data is found: in the array object itself, or in cells.
+        self.slots = (ctypes.c_int64 * max(1, arrays))()
+        self.cells = words(max(1, arrays))
+        header = data_header()
+        self.header = header or 0
+        self.follow: Callable[[int, Array], int] = self._cell if header is None else _identity
+        self.patches = self._place(plan, calls)
+
+    def _cell(self, k: int, array: Array) -> int:
+        self.cells[k] = address_of(array)
+        return address_of(self.cells) + 8 * k
+
+    def _place(self, plan: Plan, calls: Sequence[Call]) -> Array:
+        """Fills the words whose value is known; gives the records of the others."""
+        sizes = {
+            "arena": [plan.arena_bytes],
+            "constant": [constant.nbytes for constant in self.constants],
+            "input": [_span(view) for view in plan.inputs],
+            "output": [_span(view) for view in plan.outputs],
+        }
+        starts = {
+            "arena": [address_of(self.arena)],
+            "constant": [address_of(constant) for constant in self.constants],
+        }
+        first = {"input": 0, "output": len(plan.inputs)}
+        patches: list[int] = []
+        at = 0
+        for call in calls:
+            for word in call.words:
+                if isinstance(word, Place):
+                    _assert_inside(call, word, sizes)
+                if not isinstance(word, Place):
+                    self.words[at] = word
+                elif word.region in first:
+                    address = address_of(self.words) + 8 * at
+                    patches += address, first[word.region] + word.index, word.offset
+                else:
+                    self.words[at] = starts[word.region][word.index] + word.offset
+                at += 1
+        found = words(max(PATCH_WORDS, len(patches)))[: len(patches)]
+        found[...] = patches
+        return found
+
+    def free(self) -> None:
+        nothing = words(1)
+        self.arena = self.scratch = self.words = self.steps = self.patches = nothing
+        self.constants = []
+
+
+def divide(call: Call, threads: int) -> tuple[int, int]:
+    """Items of one chunk, and how many chunks; one where it is not worth another thread."""
+    if threads == 1 or call.items <= call.grain:
+        return call.items, 1
+    chunks = min(call.items // max(call.grain, 1), CHUNKS_PER_THREAD * threads)
+    chunk = -(-call.items // max(chunks, 1))
+    return chunk, -(-call.items // chunk)
+
+
+def _nanoseconds(call: Call) -> float:
+    """A low estimate of the time; large where nothing is known, so that the clock is looked at."""
+    if call.bytes == 0 and call.flops == 0:
+        return _WATCH_EVERY
+    return call.bytes / 32 + call.flops / 64
+
+
+def _assert_inside(call: Call, place: Place, sizes: dict[str, list[int]]) -> None:
+    """A plan is trusted; a mistake in one must show here, not as a crash."""
+    buffers = sizes[place.region]
+    assert 0 <= place.index < len(buffers), f"{call.label}: no {place.region} {place.index}"
+    assert 0 <= place.offset <= buffers[place.index], (
+        f"{call.label}: offset {place.offset} in {place.region} {place.index}"
+        f" of {buffers[place.index]} bytes"
+    )
+
+
+def _span(view: View) -> int:
+    return view.extent * to_numpy(view.dtype).itemsize
+
+
+def _form(view: View) -> _Form:
+    dtype = to_numpy(view.dtype)
+    strides = None if view.contiguous else tuple(s * dtype.itemsize for s in view.strides)
+    return _Form(dtype, view.shape, strides)
+
+
+def _identity(_: int, array: Array) -> int:
+    return id(array)
+
+
+def _rounded(count: int) -> int:
+    return -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def _expect_count(kind: str, arrays: Sequence[Array], forms: Sequence[_Form]) -> None:
+    if len(arrays) != len(forms):
+        raise error("RW822", f"{len(arrays)} {kind}s are given, the plan has {len(forms)}")
+
+
+def _unfit(kind: str, k: int, array: Array, form: _Form) -> RewriteError:
+    flags = array.flags
+    lacks = [
+        word
+        for word, fine in (
+            ("not contiguous", flags.c_contiguous or form.strides is not None),
+            ("not aligned", flags.aligned),
+            ("not writable", flags.writeable or kind == "input"),
+        )
+        if not fine
+    ]
+    found = ", ".join([f"{array.dtype} of shape {array.shape}", *lacks])
+    return error(
+        "RW822", f"{kind} {k} is {found}; the plan wants {form.dtype} of shape {form.shape}"
+    )
