@@ -90,7 +90,7 @@ def apply(
     seconds = {"load": 0.0, "match": 0.0, "fold": 0.0, "save": 0.0, "total": 0.0}
     with _timed(seconds, "total"), collector.paused():
         with _timed(seconds, "load"):
-            chosen = _target(os.fspath(target))
+            chosen = find_target(os.fspath(target))
             matcher = matcher_for(chosen, packs, limit)
             loaded = io.load(model)
             added = {os.fspath(pack): _folder(pack) for pack in packs}
@@ -134,7 +134,7 @@ def _stats(
 # --- packs -------------------------------------------------------------------------------------
 
 
-def _target(name: str) -> Target:
+def find_target(name: str) -> Target:
     """The target; shipped ones are kept while no file of theirs changes."""
     shipped = resources.shipped("targets")
     if name not in shipped:

@@ -28,8 +28,12 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("graph",): {"numpy", "ml_dtypes", "google.protobuf", "onnx", "onnx_ir"},
     ("match",): {"numpy", "ml_dtypes", "onnx_ir"},
     ("engine",): {"numpy", "onnx", "onnx_ir"},
+    ("plan",): {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
+    ("codegen",): {"numpy", "ml_dtypes", "llvmlite"},
+    ("runtime",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "llvmlite"},
     ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime"},
-    ("api", "cli"): {"onnx", "rich"},  # onnx: only the type of a model
+    # onnx: the type of a model, the interface of its backend suite
+    ("api", "execution", "backend", "cli"): {"numpy", "onnx", "rich"},
 }
 # Run by hand once per release of the library it reads; nothing imports it.
 EXCEPTIONS = {"rewrite/ops/contrib/generate.py": {"onnxruntime"}}

@@ -56,8 +56,7 @@ def tallest_tile(machine: Machine, vectors: int) -> int:
 def vectors_for(channels: int, lanes: int) -> int:
     """Vectors per panel: two, or what wastes less of the last panel."""
     vectors = -(-channels // lanes)
-    best = min((1, 2, 3), key=lambda v: (-(-vectors // v) * v * _COST[v], abs(v - 2)))
-    return best
+    return min((1, 2, 3), key=lambda v: (-(-vectors // v) * v * _COST[v], abs(v - 2)))
 
 
 # The time of a vector of sums; one vector per panel loads as much as it multiplies.

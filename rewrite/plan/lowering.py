@@ -17,7 +17,6 @@ from rewrite.plan.body import place
 from rewrite.plan.cluster import Cluster, epilogue_of
 from rewrite.plan.instance import Array, Instance
 from rewrite.plan.machine import Machine
-from rewrite.plan.machine import Machine
 from rewrite.plan.pointwise import pointwise
 from rewrite.plan.registry import Bound, bounded, lowers, refuses
 from rewrite.plan.spec import Body, Epilogue, Spec
@@ -35,9 +34,8 @@ ALIGN = 64
 class Lowering:
     """A segment being lowered. `at` a cluster, the methods speak of its head's operands."""
 
-    def __init__(self, weights: Weights, machine: Machine) -> None:
+    def __init__(self, weights: Weights) -> None:
         self.weights = weights
-        self.machine = machine  # what the code is for: tiles and packing depend on it
         self.drafts: list[Draft] = []
         self.constants: list[Array] = []
         self._constant_buffers: dict[int, Buffer] = {}  # by identity of the array

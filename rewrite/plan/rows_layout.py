@@ -1,7 +1,7 @@
 """From a row program and the views of its operands to a kernel call.
 
-In: `Built`, the full shape, which of its dimensions form a row, a view of that shape per operand and
-output. Out: `Laid`: the `Rows` spec in canonical form, its integer words, items and scratch.
+In: `Built`, the full shape, which of its dimensions form a row, a view of that shape per operand
+and output. Out: `Laid`: the `Rows` spec in canonical form, its integer words, items and scratch.
 
 Canonical form: dimensions of size 1 are dropped, those of the row and those between rows are each
 ordered by the strides of what is largest, and neighbours that every access walks through as one are

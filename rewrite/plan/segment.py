@@ -15,7 +15,6 @@ from rewrite.plan.fusion import clusters
 from rewrite.plan.instance import Instance, sizes
 from rewrite.plan.known import Known
 from rewrite.plan.lowering import Lowering
-from rewrite.plan.machine import Machine
 from rewrite.plan.pointwise_lowering import lower_pointwise
 from rewrite.plan.registry import Bound
 from rewrite.plan.spec import Call, Place, Plan
@@ -50,12 +49,11 @@ def plan_segment(
     needed: set[int],
     bounds: Mapping[int, Bound],
     weights: Weights,
-    machine: Machine,
     fuse: bool,
 ) -> Segment:
     """Fuse, lower, place."""
     made = {v: k for op in ops for k, v in enumerate(op.results) if v is not None}
-    low = Lowering(weights, machine)
+    low = Lowering(weights)
     inputs = _inputs(ops, known, made)
     for index, number in enumerate(inputs):
         view = _view(known[number])

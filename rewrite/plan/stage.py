@@ -19,7 +19,6 @@ from rewrite.plan import registry
 from rewrite.plan.fusion import is_native
 from rewrite.plan.instance import Array, Instance, is_concrete
 from rewrite.plan.known import Known, folded, instance, missing, of_array
-from rewrite.plan.machine import Machine
 from rewrite.plan.program import Graph, Op
 from rewrite.plan.proto import body_of
 from rewrite.plan.segment import Segment, plan_segment
@@ -56,7 +55,6 @@ class Settings:
     """What holds for all plans of a session."""
 
     weights: Weights
-    machine: Machine
     fresh: Callable[[str], int]
     strict: bool = False
     fuse: bool = True
@@ -103,7 +101,7 @@ def next_stage(
     segment = None
     if walk.native or any(v in needed for v in walk.learn):
         segment = plan_segment(
-            walk.native, walk.known, needed, walk.bounds, settings.weights, settings.machine, settings.fuse
+            walk.native, walk.known, needed, walk.bounds, settings.weights, settings.fuse
         )
     for number in walk.bounds:
         walk.unknown[number] = None

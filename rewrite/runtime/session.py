@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rewrite.codegen.isa import Isa, native
+from rewrite.codegen.isa import Isa, host_isa
 from rewrite.errors import error
 from rewrite.graph.model import LoadedModel
 from rewrite.ops.dtypes import of_numpy, to_numpy
@@ -63,8 +63,8 @@ class Session:
         if self.options.threads < 1:
             raise error("RW806", f"a session needs at least one thread, not {self.options.threads}")
         self._program: Program = read(loaded)
-        self._device = CpuDevice(self.options.isa or native(), self.options.threads)
-        self._weights = Weights()
+        self._device = CpuDevice(self.options.isa or host_isa(), self.options.threads)
+        self._weights = Weights(self._device.isa)
         self._numbers = itertools.count(self._program.count)
         self._lock = threading.Lock()
         self._nodes: dict[str, str] = {}  # node -> the device that ran it
@@ -72,7 +72,6 @@ class Session:
         self._closed = False
         settings = Settings(
             self._weights,
-            self._device.isa,
             lambda name: next(self._numbers),
             self.options.strict,
             self.options.fuse,

@@ -43,9 +43,10 @@ class Conv(Spec):
 
     A tap is a run of neighbours in memory: one element of the kernel with all input channels, or a
     row of the kernel where nothing lies between its elements. Borders are part of x. Weights lie in
-    panels of `vectors` vectors of channels, [panel][tap][k / step][channel][step], the last panel of
-    a group padded with zeros; bias is padded likewise. `form` says how products are added up
-    (rewrite/codegen/product.py), `x` and `w` what they are products of, `total` the sums.
+    panels of `vectors` vectors of channels, [panel][tap][k / step][channel][step], the last panel
+    of a group padded with zeros; bias is padded likewise. `form` says how products are added up
+    (rewrite/codegen/kernels/conv_product.py), `x` and `w` what they are products of, `total` the
+    sums.
 
     `heights`: how many pixels a tile can have (most frequent first). `tail`: channels of the last
     panel of a group; 0: it is whole. `scattered`: pixels of the output are placed by a table.

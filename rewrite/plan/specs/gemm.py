@@ -103,3 +103,21 @@ def _cover(rows: int, heights: tuple[int, ...]) -> tuple[int, ...]:
             for h in heights if h <= n
         ))  # fmt: skip
     return tuple(sorted(cost[rows][2], reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PackPanels(Spec):
+    """Panels (rewrite/plan/packing.py) of matrices that are not known before the run.
+
+    `bytes` per element; each element is xored with `flip`. `contiguous`: neighbours in N are
+    neighbours in memory.
+
+    Words: 0 source, 1 table of offsets s64[batches][2] (source, panels), 2 panels, 3 N, 4 K,
+    5 stride in K, 6 stride in N. Items: batches * panels of a matrix.
+    """
+
+    bytes: int
+    columns: int
+    group: int = 1
+    flip: int = 0
+    contiguous: bool = True

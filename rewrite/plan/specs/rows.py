@@ -170,7 +170,7 @@ def cost_of(step: Step | Fold) -> int:
 
 def storage_dtype(dtype: str) -> str:
     """How a kept value lies in memory: unrounded, as the register has it."""
-    narrow = dtype[0] == "f" and dtype not in ("f32", "f64") or dtype == "bf16"
+    narrow = (dtype[0] == "f" and dtype not in ("f32", "f64")) or dtype == "bf16"
     return "f32" if narrow else dtype
 
 
