@@ -85,16 +85,25 @@ class Across(Lines):
                     for u in range(number):
                         single[u][value] = self.closed(value, totals[k * number + u])
             remembered |= p.makes
-        for u, (k, access) in (
-            (u, e) for u in range(number) for e in enumerate(frame.spec.outputs)
-        ):
-            if not access.element:
-                value, pointer = single[u][frame.spec.results[k]], starts[u][n + k]
-                to = (f, frame.isa, access.dtype, value, pointer, frame.lanes, frame.stride(n + k))
-                if part is None:
-                    store(*to)
-                else:
-                    store_partial(*to, part)
+        for u in range(number):
+            self.finish(single[u], starts[u], part)
+
+    def finish(
+        self, single: Mapping[int, Value], at: Mapping[int, Value], part: Partial | None
+    ) -> None:
+        """Stores the outputs that have one value per row."""
+        f, frame, n = self.f, self.frame, len(self.frame.spec.operands)
+        for k, access in enumerate(frame.spec.outputs):
+            if access.element:
+                continue
+            result, pointer = single[frame.spec.results[k]], at[n + k]
+            stride = frame.stride(n + k)
+            if part is None:
+                store(f, frame.isa, access.dtype, result, pointer, frame.lanes, stride)
+            else:
+                store_partial(
+                    f, frame.isa, access.dtype, result, pointer, frame.lanes, stride, part
+                )
 
     def closed(self, value: int, total: Value) -> Value:
         fold = self.fold(value)

@@ -12,7 +12,7 @@ from rewrite.codegen.integers import divided
 from rewrite.codegen.ir import Function
 from rewrite.codegen.types import bits, is_float, vector
 from rewrite.codegen.value import Value
-from rewrite.plan.specs.rows import ADD, MAX, MIN, MUL, PEAK
+from rewrite.plan.specs.rows import ADD, MAX, MUL, PEAK
 
 Combine = Callable[[Value, Value], Value]
 
@@ -77,7 +77,7 @@ def tree(values: Sequence[Value], combine: Combine) -> Value:
 
 def averaged(f: Function, x: Value, dtype: str, count: Value) -> Value:
     """x divided by the number of elements; of integers rounded toward zero."""
-    lanes = x.type.startswith("<") and int(x.type[1:].split(" ")[0]) or 0
+    lanes = (x.type.startswith("<") and int(x.type[1:].split(" ")[0])) or 0
     if is_float(x.type):
         number = f.cast("uitofp", count, "double" if dtype == "f64" else "float")
         return f.binary("fdiv", x, f.splat(number, x.type))

@@ -22,7 +22,7 @@ from rewrite.codegen.kernels.rows_memory import (
 from rewrite.codegen.memory import load, memory_type, register_type, store
 from rewrite.codegen.types import bits, lanes, vector
 from rewrite.codegen.value import Value
-
+from rewrite.plan.spec import Body, Step
 from rewrite.plan.specs.rows import (
     ANY,
     Access,
@@ -34,7 +34,6 @@ from rewrite.plan.specs.rows import (
     needed_of,
     storage_dtype,
 )
-from rewrite.plan.spec import Body, Step
 from rewrite.plan.view import BYTES
 
 MOST_LANES = 64

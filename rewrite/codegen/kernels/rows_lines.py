@@ -14,7 +14,6 @@ from rewrite.codegen.kernels.rows_fold import combiner, identity, tree
 from rewrite.codegen.kernels.rows_frame import Cell, Frame, splat_to
 from rewrite.codegen.memory import register_type
 from rewrite.codegen.value import Value
-
 from rewrite.plan.specs.rows import Fold, closure, cost_of
 
 HEAVY = 12  # the cost of a pass from which on unrolling by four gains nothing
