@@ -50,13 +50,10 @@ class Native:
     profiled: Callable[[], _Loop]  # compiled when first asked for
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """What an array that is passed in must be."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None  # None: row-major without gaps
+# What an array that is passed in must be: element type, shape, strides in bytes (None: row-major
+# without gaps) and numpy's flags.
+_Form = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...] | None, int]
+_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x001, 0x100, 0x400  # NPY_ARRAY_* of numpy's ndarraytypes.h
 
 
 class Instance:
@@ -68,8 +65,11 @@ class Instance:
         self.plan = plan
         self._native = native
         self._workers = workers
-        self._inputs = [_form(view) for view in plan.inputs]
-        self._outputs = [_form(view) for view in plan.outputs]
+        self._input_count = len(plan.inputs)
+        self._forms = [
+            *(_form(view, _ALIGNED) for view in plan.inputs),
+            *(_form(view, _ALIGNED | _WRITEABLE) for view in plan.outputs),
+        ]
         self._calls = [
             (call, kernel)
             for call, kernel in zip(plan.calls, native.kernels, strict=True)
@@ -125,31 +125,24 @@ class Instance:
     # --- a run ---------------------------------------------------------------------------------
 
     def _bind(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        slots, k = self._memory.slots, 0
-        follow = self._memory.follow
-        _expect_count("input", inputs, self._inputs)
-        _expect_count("output", outputs, self._outputs)
-        for array, form in zip(inputs, self._inputs, strict=True):
+        arrays = (*inputs, *outputs)
+        if len(inputs) != self._input_count or len(arrays) != len(self._forms):
+            raise _miscounted(self.plan, len(inputs), len(outputs))
+        memory = self._memory
+        slots, cells = memory.slots, memory.cells
+        for k, array in enumerate(arrays):
+            dtype, shape, strides, flags = self._forms[k]
             if (
-                array.dtype != form.dtype
-                or array.shape != form.shape
-                or (form.strides and array.strides != form.strides)
-                or not (form.strides or array.flags.c_contiguous)
-                or not array.flags.aligned
+                array.dtype != dtype
+                or array.shape != shape
+                or array.flags.num & flags != flags
+                or (strides and array.strides != strides)
             ):
-                raise _unfit("input", k, array, form)
-            slots[k] = follow(k, array)
-            k += 1
-        for array, form in zip(outputs, self._outputs, strict=True):
-            if (
-                array.dtype != form.dtype
-                or array.shape != form.shape
-                or (form.strides and array.strides != form.strides)
-                or not (array.flags.behaved if form.strides else array.flags.carray)
-            ):
-                raise _unfit("output", k - len(inputs), array, form)
-            slots[k] = follow(k, array)
-            k += 1
+                raise _unfit(self.plan, k, array)
+            if cells is None:
+                slots[k] = id(array)
+            else:
+                cells[k] = address_of(array)
 
     def _fault(self, index: int) -> RewriteError:
         call = self._calls[index][0]
@@ -213,15 +206,12 @@ class _Memory:
         arrays = len(plan.inputs) + len(plan.outputs)
         # Where the address of each array's data is found: in the array object itself, or in cells.
         self.slots = (ctypes.c_int64 * max(1, arrays))()
-        self.cells = words(max(1, arrays))
         header = data_header()
         self.header = header or 0
-        self.follow: Callable[[int, Array], int] = self._cell if header is None else _identity
+        self.cells = words(max(1, arrays)) if header is None else None
+        if self.cells is not None:
+            self.slots[:] = [address_of(self.cells) + 8 * k for k in range(len(self.slots))]
         self.patches = self._place(plan, calls)
-
-    def _cell(self, k: int, array: Array) -> int:
-        self.cells[k] = address_of(array)
-        return address_of(self.cells) + 8 * k
 
     def _place(self, plan: Plan, calls: Sequence[Call]) -> Array:
         """Fills the words whose value is known; gives the records of the others."""
@@ -290,37 +280,42 @@ def _span(view: View) -> int:
     return view.extent * to_numpy(view.dtype).itemsize
 
 
-def _form(view: View) -> _Form:
+def _form(view: View, flags: int) -> _Form:
     dtype = to_numpy(view.dtype)
-    strides = None if view.contiguous else tuple(s * dtype.itemsize for s in view.strides)
-    return _Form(dtype, view.shape, strides)
-
-
-def _identity(_: int, array: Array) -> int:
-    return id(array)
+    if view.contiguous:
+        return dtype, view.shape, None, flags | _CONTIGUOUS
+    return dtype, view.shape, tuple(s * dtype.itemsize for s in view.strides), flags
 
 
 def _rounded(count: int) -> int:
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 
-def _expect_count(kind: str, arrays: Sequence[Array], forms: Sequence[_Form]) -> None:
-    if len(arrays) != len(forms):
-        raise error("RW822", f"{len(arrays)} {kind}s are given, the plan has {len(forms)}")
+def _miscounted(plan: Plan, inputs: int, outputs: int) -> RewriteError:
+    return error(
+        "RW822",
+        f"{inputs} inputs and {outputs} outputs are given; the plan has {len(plan.inputs)} and"
+        f" {len(plan.outputs)}",
+    )
 
 
-def _unfit(kind: str, k: int, array: Array, form: _Form) -> RewriteError:
+def _unfit(plan: Plan, k: int, array: Array) -> RewriteError:
+    """Which array is not what the plan was made for, and why."""
+    first = len(plan.inputs)
+    name = f"input {k}" if k < first else f"output {k - first}"
+    view = (*plan.inputs, *plan.outputs)[k]
     flags = array.flags
     lacks = [
         word
         for word, fine in (
-            ("not contiguous", flags.c_contiguous or form.strides is not None),
+            ("not contiguous", flags.c_contiguous or not view.contiguous),
             ("not aligned", flags.aligned),
-            ("not writable", flags.writeable or kind == "input"),
+            ("not writable", flags.writeable or k < first),
         )
         if not fine
     ]
     found = ", ".join([f"{array.dtype} of shape {array.shape}", *lacks])
-    return error(
-        "RW822", f"{kind} {k} is {found}; the plan wants {form.dtype} of shape {form.shape}"
-    )
+    wanted = f"{to_numpy(view.dtype)} of shape {view.shape}"
+    if not view.contiguous:
+        wanted += f" and strides {view.strides}"
+    return error("RW822", f"{name} is {found}; the plan wants {wanted}")
