@@ -70,6 +70,8 @@ def run_node(
             raise _failed(node, what, _first_line(problem)) from problem
         if found is not None:
             return [to_text(value) for value in found]
+    if known(node.domain, node.op_type, opset):
+        raise _failed(node, what, "these operands or attributes are not taken")
     raise error(
         "RW831",
         f"no kernel and no reference value for {_operator(node)} of opset {opset}",

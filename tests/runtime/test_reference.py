@@ -188,6 +188,13 @@ def test_unknown_operator():
     assert not known("com.microsoft", "Frobnicate", 1)
 
 
+def test_forms_that_no_kernel_of_the_runtime_takes():
+    q = np.zeros((1, 2, 3, 3, 4), np.float32)
+    with pytest.raises(RewriteError) as caught:
+        run("MultiHeadAttention", q, domain="com.microsoft", opset=1, num_heads=3)
+    assert [d.code for d in caught.value.diagnostics] == ["RW832"]
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "attributes"),
     [
