@@ -40,9 +40,7 @@ class Backend(OnnxBackend):
     """Models on this machine's processor."""
 
     @classmethod
-    def prepare(
-        cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any
-    ) -> Prepared:
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
         del device
         return Prepared(compile_model(model, kwargs.get("target")))
 

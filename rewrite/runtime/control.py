@@ -53,9 +53,7 @@ class _Runners:
         return found
 
 
-def _if(
-    op: Op, runners: _Runners, inputs: list[Value], values: Mapping[int, Value]
-) -> list[Value]:
+def _if(op: Op, runners: _Runners, inputs: list[Value], values: Mapping[int, Value]) -> list[Value]:
     taken = "then_branch" if _truth(op, inputs[0]) else "else_branch"
     return runners.of(op, taken).run([], values)
 

@@ -11,6 +11,7 @@ into a dictionary per stage.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.plan.known import Known
 from rewrite.plan.program import Graph, Op
 from rewrite.plan.spec import Plan
+from rewrite.runtime.profile import Profile
 from rewrite.plan.stage import DriverStep, Settings, Stage, learned, next_stage
 from rewrite.schema import Type
 
@@ -33,7 +35,11 @@ MOST_CHILDREN = 64  # plans kept per stage; the oldest is dropped
 class Loaded(Protocol):
     """A plan that can be run."""
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None: ...
+    def run(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], profile: bool = False
+    ) -> None: ...
+
+    def profile(self) -> Profile: ...
 
     def close(self) -> None: ...
 
@@ -47,6 +53,8 @@ class Node:
     keep: frozenset[int]  # values that are asked for behind this stage
     children: dict[object, Node] = field(default_factory=dict)
     runners: dict[int, dict[str, GraphRunner]] = field(default_factory=dict)  # by step
+    spent: dict[int, int] = field(default_factory=dict)  # nanoseconds of profiled steps
+    profiled: int = 0  # runs
 
 
 @dataclass
@@ -59,6 +67,7 @@ class Context:
     control: Callable[[Context, Node, int, DriverStep, Mapping[int, Value]], list[Value]]
     visit: Callable[[Node], None] = lambda node: None  # told of every node before it runs
     lock: threading.RLock = field(default_factory=threading.RLock)
+    profiling: bool = False
 
 
 class GraphRunner:
@@ -149,10 +158,13 @@ class GraphRunner:
     # --- running ----------------------------------------------------------------------------
 
     def _execute(self, node: Node, env: dict[int, Value], given: Mapping[int, Array]) -> None:
+        profile = self.context.profiling
+        node.profiled += profile
         self.context.visit(node)
         if node.stage.segment is not None:
-            _run_segment(node, env, given)
+            _run_segment(node, env, given, profile)
         for index, step in enumerate(node.stage.steps):
+            start = time.perf_counter_ns() if profile else 0
             if step.kind == "control":
                 results = self.context.control(self.context, node, index, step, _Values(node, env))
             else:
@@ -161,6 +173,9 @@ class GraphRunner:
             for number, value in zip(step.op.outputs, results, strict=False):
                 if number is not None:
                     env[number] = _ordered(value)
+            if profile:
+                spent = time.perf_counter_ns() - start
+                node.spent[index] = node.spent.get(index, 0) + spent
 
 
 class _Values(Mapping[int, Value]):
@@ -189,7 +204,9 @@ def _operand(node: Node, env: Mapping[int, Value], number: int | None) -> Value:
     return content
 
 
-def _run_segment(node: Node, env: dict[int, Value], given: Mapping[int, Array]) -> None:
+def _run_segment(
+    node: Node, env: dict[int, Value], given: Mapping[int, Array], profile: bool
+) -> None:
     """The kernels of a stage; their results are new arrays."""
     segment = node.stage.segment
     assert segment is not None
@@ -199,7 +216,7 @@ def _run_segment(node: Node, env: dict[int, Value], given: Mapping[int, Array]) 
         own = given.get(number)
         results.append(np.empty(view.shape, to_numpy(view.dtype)) if own is None else own)
     if node.loaded is not None:
-        node.loaded.run([env[v] for v in segment.inputs], results)
+        node.loaded.run([env[v] for v in segment.inputs], results, profile)
     for trim in segment.trims:
         count = int(results[trim.count][0])
         cut = [slice(None)] * results[trim.output].ndim

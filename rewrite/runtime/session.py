@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +28,7 @@ from rewrite.plan.weights import Weights
 from rewrite.runtime.control import run_control
 from rewrite.runtime.device import CpuDevice
 from rewrite.runtime.executor import Context, GraphRunner, Node, close_runner
+from rewrite.runtime.profile import Profile, Row
 from rewrite.runtime.reference import run_node
 from rewrite.schema import Type
 
@@ -70,6 +71,7 @@ class Session:
         self._nodes: dict[str, str] = {}  # node -> the device that ran it
         self._seen: dict[int, Node] = {}
         self._closed = False
+        self._latest: Mapping[str, Value] | None = None  # feeds, for a profile
         settings = Settings(
             self._weights,
             lambda name: next(self._numbers),
@@ -103,6 +105,7 @@ class Session:
         if self._closed:
             raise error("RW806", "the session is closed")
         values = self._bind(feeds)
+        self._latest = feeds
         given = self._given(outputs)
         results = self._runner.run(values, None, given)
         named = dict(zip(self._program.output_names, results, strict=True))
@@ -169,6 +172,28 @@ class Session:
                 found[step.op.node] = "driver" if step.kind == "control" else "reference"
         return found
 
+    def profile(self, feeds: Mapping[str, Value] | None = None, runs: int = 10) -> Profile:
+        """Runs the model and says what each kernel took, moved and computed.
+
+        `feeds` None: those of the latest run. Control flow counts as a row of its own, and the
+        kernels inside it as rows too.
+        """
+        given = self._latest if feeds is None else feeds
+        if given is None:
+            raise error("RW806", "nothing has run yet", hint="give feeds: session.profile(feeds)")
+        self.run(given)
+        with self._lock:
+            self._context.profiling = True
+        try:
+            for _ in range(runs):
+                self.run(given)
+        finally:
+            self._context.profiling = False
+        rows = [row for node in list(self._seen.values()) for row in _rows(node, runs)]
+        total = sum(row.nanoseconds for row in rows)
+        shared = (replace(r, share=r.nanoseconds / total if total else 0.0) for r in rows)
+        return Profile(runs, tuple(shared))
+
     @property
     def plan(self) -> tuple[Plan, ...]:
         """The plans made so far, in the order in which they first ran."""
@@ -186,6 +211,7 @@ class Session:
         self._device.close()
         self._weights.clear()
         self._seen.clear()
+        self._latest = None
 
     def __enter__(self) -> Session:
         return self
@@ -197,6 +223,20 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _rows(node: Node, runs: int) -> Iterator[Row]:
+    """What profiled runs took, per run of the model: a stage in a loop runs more often."""
+    if not node.profiled:
+        return
+    times = node.profiled / runs
+    if node.loaded is not None:
+        for row in node.loaded.profile().rows:
+            yield replace(row, nanoseconds=row.nanoseconds * times)
+    for index, spent in node.spent.items():
+        step = node.stage.steps[index]
+        device = "driver" if step.kind == "control" else "reference"
+        yield Row(step.op.name, device, (step.op.node,), spent / runs, 0.0, 0, 0)
 
 
 def _is_optional(port: Port) -> bool:
@@ -228,17 +268,13 @@ def _usable(array: Array) -> bool:
     return bool(array.flags.c_contiguous and array.flags.aligned)
 
 
-def _check_sizes(
-    port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]
-) -> None:
+def _check_sizes(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
     declared = port.type.shape if port.type is not None else None
     if declared is None:
         return
     told = "[" + ", ".join("?" if str(d).startswith("?") else str(d) for d in declared) + "]"
     if len(declared) != len(shape):
-        raise error(
-            "RW809", f"input `{port.name}` has shape {list(shape)}, the model wants {told}"
-        )
+        raise error("RW809", f"input `{port.name}` has shape {list(shape)}, the model wants {told}")
     for dim, size in zip(declared, shape, strict=True):
         if isinstance(dim, int) and dim != size:
             raise error(

@@ -1,0 +1,120 @@
+"""Run a model on this machine.
+
+Rewrites the model for the target (--target none: runs it as it is), compiles it and
+runs it once, on files given with --input or on random numbers. Prints a line per
+output; -o keeps the outputs. --profile says where the time goes and which operators
+have no native kernel; --strict-native refuses those.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewrite.cli.console import working
+from rewrite.errors import error, visible
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rewrite.runtime.session import Session
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="an ONNX file")
+    add("--target", default="host", metavar="T", help="a target of this machine, or none (host)")
+    add("--threads", type=int, default=1, metavar="N", help="threads (1)")
+    feeds = parser.add_mutually_exclusive_group()
+    feeds.add_argument("--random", type=int, default=None, metavar="SEED", help="random inputs (0)")
+    feeds.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an input from a file; repeatable",
+    )
+    add("-o", "--output", type=Path, metavar="OUT.npz", help="keep the outputs")
+    add("--profile", action="store_true", help="say what each kernel takes")
+    add("--strict-native", action="store_true", help="refuse operators without a native kernel")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rewrite.cli.feeding import feeds_for
+    from rewrite.execution import compile_model
+
+    target = None if arguments.target == "none" else arguments.target
+    with working(f"running {arguments.model.name}") as tell:
+        report = None if tell is None else lambda left: tell("kernels to compile", 0, left)
+        session = compile_model(
+            arguments.model,
+            target,
+            arguments.threads,
+            strict=arguments.strict_native,
+            progress=report,
+        )
+        with session:
+            feeds = feeds_for(session, arguments.model, arguments.input, arguments.random or 0)
+            outputs = session.run(feeds)
+            lines = [_line(name, value) for name, value in outputs.items()]
+            if arguments.profile:
+                lines += _profile(session, feeds)
+    for line in lines:
+        print(visible(line))
+    if arguments.output is not None:
+        _keep(arguments.output, outputs)
+    return 0
+
+
+def _line(name: str, value: Any) -> str:
+    """One output: what it is, and its first elements."""
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        return f"{name}: {value!r}"[:200]
+    shape = "x".join(map(str, value.shape)) or "scalar"
+    first = ", ".join(str(v) for v in value.reshape(-1)[:4].tolist())
+    more = ", ..." if value.size > 4 else ""
+    return f"{name}: {value.dtype} {shape} [{first}{more}]"
+
+
+def _profile(session: Session, feeds: Mapping[str, Any]) -> list[str]:
+    from rewrite.runtime.profile import table
+
+    lines = ["", *table(session.profile(feeds)).splitlines()]
+    slow = [node for node, device in session.devices().items() if device == "reference"]
+    if slow:
+        lines.append(f"on the reference device: {', '.join(slow)}")
+    else:
+        lines.append("every operator ran as native code")
+    return lines
+
+
+def _keep(path: Path, outputs: Mapping[str, Any]) -> None:
+    """Outputs that are arrays, whole or not at all."""
+    import io
+
+    import numpy as np
+
+    from rewrite import files
+
+    stream = io.BytesIO()
+    np.savez(stream, **{name: _storable(value) for name, value in outputs.items()})
+    try:
+        with files.whole(path.resolve()) as target:
+            target.write(stream.getvalue())
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
+def _storable(value: Any) -> np.ndarray[Any, Any]:
+    """Types of ml_dtypes as the bytes they are: .npz files know numpy's own types alone."""
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.dtype.kind == "V":
+        return array.view(f"u{array.dtype.itemsize}")
+    return array.astype(str) if array.dtype.kind == "O" else array

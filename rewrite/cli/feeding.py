@@ -1,0 +1,54 @@
+"""Inputs for commands that run a model.
+
+In: `NAME=FILE.npy` arguments, or a seed. Out: feeds. Sizes that the model does not fix are tried
+until it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rewrite.audit.feeds import PLANS, NoFeedsError, make_feeds, open_inputs
+from rewrite.errors import RewriteError, error
+from rewrite.runtime.session import Session
+
+MOST_BYTES = 4 << 30  # of one input file
+
+
+def feeds_for(session: Session, model: Path, files: Sequence[str], seed: int) -> dict[str, Any]:
+    """Feeds from files, or random ones under which the model runs."""
+    if files:
+        return dict(_from_file(text) for text in files)
+    proto = onnx.load(str(model), load_external_data=False)
+    problem: RewriteError | NoFeedsError | None = None
+    for plan in PLANS:
+        try:
+            feeds = make_feeds(proto, plan, seed)
+            session.run(feeds)
+        except (RewriteError, NoFeedsError) as found:
+            problem = problem or found
+            if not open_inputs(proto):
+                break
+            continue
+        return feeds
+    if isinstance(problem, RewriteError):
+        raise problem
+    raise error("RW810", str(problem), hint="give inputs: --input NAME=FILE.npy")
+
+
+def _from_file(text: str) -> tuple[str, Any]:
+    name, sign, path = text.partition("=")
+    if not sign or not name or not path:
+        raise error("RW810", f"`{text}` is not NAME=FILE.npy")
+    file = Path(path)
+    try:
+        if not file.is_file() or file.stat().st_size > MOST_BYTES:
+            raise error("RW810", "not a file of at most 4 GB", subject=path)
+        return name, np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as problem:
+        raise error("RW810", f"cannot be read: {problem}", subject=path) from problem
