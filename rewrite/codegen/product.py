@@ -14,7 +14,6 @@ from typing import Protocol
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.memory import load, register_type
-from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.gemm import Gemm
 from rewrite.plan.view import BYTES

@@ -1,0 +1,119 @@
+"""Matrices rearranged for matrix products.
+
+In: `PackPanels`. Out: a kernel that writes panels of columns, padded with zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rewrite.codegen.ir import Function
+from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.types import vector
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.gemm import PackPanels
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One panel: where it comes from and goes to; strides in elements."""
+
+    f: Function
+    spec: PackPanels
+    source: Value
+    target: Value
+    count: Value  # columns that are not padding
+    k: Value
+    k_stride: Value
+    n_stride: Value
+
+    @property
+    def type(self) -> str:
+        return f"i{8 * self.spec.bytes}"
+
+    def moved(self, source: Value, target: Value, lanes: int) -> None:
+        f, type_ = self.f, vector(self.type, lanes)
+        x = f.load(type_, source)
+        f.store(f.binary("xor", x, self.spec.flip) if self.spec.flip else x, target)
+
+
+@emits(PackPanels)
+def pack_panels(k: Kernel, spec: PackPanels) -> None:
+    f = k.f
+    source, table, target = (k.pointer(i) for i in range(3))
+    n, depth, k_stride, n_stride = (k.integer(i) for i in range(3, 7))
+    count = f.divide(n + (spec.columns - 1), spec.columns)
+    groups = f.divide(depth + (spec.group - 1), spec.group)
+
+    def item(index: Value) -> None:
+        batch = f.binary("udiv", index, count)
+        number = index - batch * count
+        from_, to = (f.load("i64", f.at(table, batch * 2 + i, "i64")) for i in range(2))
+        column = number * spec.columns
+        left = n - column
+        from_ = from_ + column * n_stride
+        to = to + number * groups * (spec.columns * spec.group)
+        panel = _Panel(
+            f, spec, f.at(source, from_, f"i{8 * spec.bytes}"),
+            f.at(target, to, f"i{8 * spec.bytes}"),
+            f.select(f.compare("<", left, spec.columns), left, f.i64(spec.columns)),
+            depth, k_stride, n_stride,
+        )  # fmt: skip
+        if spec.contiguous and spec.group == 1:
+            _rows(panel)
+        else:
+            _columns(panel, groups)
+
+    f.loop(k.begin, k.end, item)
+
+
+def _rows(p: _Panel) -> None:
+    """Row by row: a whole panel's row is a few vectors."""
+    f, spec = p.f, p.spec
+    size = spec.columns
+
+    def whole() -> None:
+        f.loop(0, p.k, lambda k: p.moved(
+            f.at(p.source, k * p.k_stride, p.type), f.at(p.target, k * size, p.type), size
+        ))  # fmt: skip
+
+    def part() -> None:
+        def row(k: Value) -> None:
+            source = f.at(p.source, k * p.k_stride, p.type)
+            target = f.at(p.target, k * size, p.type)
+            f.loop(0, p.count, lambda c: p.moved(
+                f.at(source, c, p.type), f.at(target, c, p.type), 0
+            ))  # fmt: skip
+            zero = f.zero(p.type)
+            f.loop(p.count, size, lambda c: f.store(zero, f.at(target, c, p.type)))
+
+        f.loop(0, p.k, row)
+
+    f.if_(f.compare("==", p.count, size), whole, part)
+
+
+def _columns(p: _Panel, groups: Value) -> None:
+    """Column by column, with any strides."""
+    f, spec = p.f, p.spec
+    group, size = spec.group, spec.columns * spec.group
+    zero = f.zero(p.type)
+
+    def place(target: Value, k: Value) -> Value:
+        outer = f.divide(k, group)
+        inner = k - outer * group if group > 1 else 0
+        return f.at(target, outer * size + inner, p.type)
+
+    def column(c: Value) -> None:
+        source = f.at(p.source, c * p.n_stride, p.type)
+        target = f.at(p.target, c * group, p.type)
+        f.loop(0, p.k, lambda k: p.moved(
+            f.at(source, k * p.k_stride, p.type), place(target, k), 0
+        ))  # fmt: skip
+        f.loop(p.k, groups * group, lambda k: f.store(zero, place(target, k)))
+
+    def padding(c: Value) -> None:
+        target = f.at(p.target, c * group, p.type)
+        f.loop(0, groups * group, lambda k: f.store(zero, place(target, k)))
+
+    f.loop(0, p.count, column)
+    f.loop(p.count, spec.columns, padding)
