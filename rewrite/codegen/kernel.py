@@ -51,11 +51,11 @@ class Kernel:
 
     def pointer(self, index: int) -> Value:
         """Word `index` as an address. Ask for it outside of loops."""
-        return self.f.load("ptr", self.f.at(self.f.arg("words"), index, "ptr"), 8)
+        return self.f.load("ptr", self.f.at(self.f.arg("words"), index, "i64"), 8)
 
     def integer(self, index: int) -> Value:
         """Word `index` as an integer."""
-        return self.f.load("i64", self.f.at(self.f.arg("words"), index, "ptr"), 8)
+        return self.f.load("i64", self.f.at(self.f.arg("words"), index, "i64"), 8)
 
     def fault(self, code: int, when: Value | None = None) -> None:
         """Note a fault (of rewrite.plan.spec.FAULTS), and go on: the caller sees the status."""

@@ -42,9 +42,8 @@ class CpuDevice:
     def load(self, plan: Plan, progress: Callable[[int], None] | None = None) -> Instance:
         """Compiles what is missing, lays out memory. `progress` is told how many kernels are
         still missing."""
-        found = self.objects.addresses((call.spec for call in plan.calls), progress)
         native = Native(
-            kernels=[found[call.spec] for call in plan.calls],
+            kernels=self.objects.addresses((call.spec for call in plan.calls), progress),
             loop=self._loop,
             profiled=lambda: self._profiled,
         )
