@@ -34,10 +34,12 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The largest shape an output can have, and the axis whose true size the kernel counts."""
+    """The largest shape an output can have, and the axis whose true size the kernel counts (None:
+    the shape is the true one). What is found stands at the beginning of the output, row-major at
+    the true sizes."""
 
     shape: tuple[int, ...]
-    axis: int
+    axis: int | None
 
 
 Bounds = Callable[[Instance], tuple[Bound, ...]]

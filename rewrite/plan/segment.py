@@ -116,10 +116,11 @@ def _outputs(
         numbers.append(number)
         views.append(view)
         count = None
-        if number in bounds:
+        axis = bounds[number].axis if number in bounds else None
+        if axis is not None:
             one = dense("s64", (1,))
             count = Tensor(Buffer("output", 8, len(numbers)), one)
-            trims.append(Trim(len(numbers) - 1, len(numbers), bounds[number].axis))
+            trims.append(Trim(len(numbers) - 1, len(numbers), axis))
             numbers.append(-1)
             views.append(one)
         low.deliver(number, buffer, count)

@@ -197,7 +197,7 @@ def _bounded(walk: _Walk, op: Op, made: Instance) -> bool:
     )
     _native(walk, op, made)
     for number, bound in zip(op.outputs, bounds, strict=True):
-        if number is not None:
+        if number is not None and bound.axis is not None:
             walk.bounds[number] = bound
     walk.block(op)
     return True

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +23,8 @@ from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.plan.known import Known
 from rewrite.plan.program import Graph, Op
 from rewrite.plan.spec import Plan
-from rewrite.runtime.profile import Profile
 from rewrite.plan.stage import DriverStep, Settings, Stage, learned, next_stage
+from rewrite.runtime.profile import Profile
 from rewrite.schema import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -218,13 +219,18 @@ def _run_segment(
     if node.loaded is not None:
         node.loaded.run([env[v] for v in segment.inputs], results, profile)
     for trim in segment.trims:
-        count = int(results[trim.count][0])
-        cut = [slice(None)] * results[trim.output].ndim
-        cut[trim.axis] = slice(count)
-        results[trim.output] = np.ascontiguousarray(results[trim.output][tuple(cut)])
+        results[trim.output] = _trimmed(
+            results[trim.output], trim.axis, int(results[trim.count][0])
+        )
     for number, array in zip(segment.outputs, results, strict=True):
         if number >= 0:
             env[number] = array
+
+
+def _trimmed(array: Array, axis: int, count: int) -> Array:
+    """What a kernel has found stands at the beginning, row-major at the true sizes."""
+    shape = [*array.shape[:axis], count, *array.shape[axis + 1 :]]
+    return array.reshape(-1)[: prod(shape)].reshape(shape).copy()
 
 
 def _ordered(value: Value) -> Value:
