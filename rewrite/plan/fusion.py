@@ -71,6 +71,8 @@ def _group(
         if grown is None:
             grown = _Growing([op])
             made.append(grown)
+        else:
+            grown.members.append(op)
         for value in op.results:
             if value is not None:
                 owner[value] = grown

@@ -4,8 +4,8 @@ In: a `Graph`, values of its inputs and of what it captures. Out: values of its 
 numpy arrays (row-major), lists (sequences), None (an optional that is empty).
 
 What has been planned is a tree: a node is a stage, its children are keyed by the types, and where
-plans depend on them the elements, of what the stage has produced. The same sizes again cost one look
-into a dictionary per stage.
+plans depend on them the elements, of what the stage has produced. The same sizes again cost one
+look into a dictionary per stage.
 """
 
 from __future__ import annotations
@@ -222,9 +222,7 @@ def _run_segment(
         results[trim.output] = _trimmed(
             results[trim.output], trim.axis, int(results[trim.count][0])
         )
-    for number, array in zip(segment.outputs, results, strict=True):
-        if number >= 0:
-            env[number] = array
+    env.update((n, a) for n, a in zip(segment.outputs, results, strict=True) if n >= 0)
 
 
 def _trimmed(array: Array, axis: int, count: int) -> Array:
