@@ -33,38 +33,33 @@ class _Words:
     offsets: Value
     operands: list[Value]
     out: Value
-    pixels: Value
-    height: Value
-    whole: Value
-    others: Value
-    tiles: Value
-    block: Value
-    panels: Value
-    groups: Value
-    out_channels: Value
-    in_channels: Value
-    x_image: Value
-    out_image: Value
-    out_pixel: Value
-    taps: Value
-    steps: Value
+    integers: list[Value]
     operand_images: list[Value]
     operand_pixels: list[Value]
+
+    def __getattr__(self, name: str) -> Value:
+        return self.integers[_INTEGERS.index(name)]
+
+
+_INTEGERS = (
+    "pixels", "height", "whole", "others", "tiles", "block", "panels", "groups", "out_channels",
+    "in_channels", "x_image", "out_image", "out_pixel", "taps", "steps",
+)  # fmt: skip
 
 
 def _words(k: Kernel, spec: Conv) -> _Words:
     f, n = k.f, len(spec.after.operands)
-    pointers = [k.pointer(i) for i in range(6 + n)]
-    w = [k.integer(6 + n + i) for i in range(15)]
+    x, w, bias, starts, offsets = (k.pointer(i) for i in range(5))
+    number = [k.integer(6 + n + i) for i in range(15)]
     for index, dtype in {9: spec.x, 10: spec.x, 11: spec.after.out, 12: spec.after.out}.items():
-        w[index] = f.mul(w[index], BYTES[dtype])
+        number[index] = f.mul(number[index], BYTES[dtype])
     strides = [
         [f.mul(k.integer(6 + n + 15 + 2 * i + j), BYTES[o.dtype]) for j in range(2)]
         for i, o in enumerate(spec.after.operands)
     ]
     return _Words(
-        *pointers[:5], pointers[5:-1], pointers[-1], *w,
-        [s[0] for s in strides], [s[1] for s in strides],
+        x, w, bias, starts, offsets, [k.pointer(5 + i) for i in range(n)], k.pointer(5 + n),
+        number, [s[0] for s in strides], [s[1] for s in strides],
     )  # fmt: skip
 
 

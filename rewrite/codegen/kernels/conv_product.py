@@ -52,7 +52,8 @@ class _Packed:
         return f.load(vector("i32", self.lanes), pointer)
 
     def join(self, f: Function, x: Value, y: Value) -> Value:
-        return f.add(x, y)
+        found: Value = f.add(x, y)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class Pairs(_Packed):
         if self.isa.arch == "x86_64":
             narrow = vector("i16", 2 * self.lanes)
             x, y = f.bitcast(a, narrow), f.bitcast(b, narrow)
-            return f.add(total, f.call(_PMADDWD[self.lanes], total.type, x, y))
+            found: Value = f.add(total, f.call(_PMADDWD[self.lanes], total.type, x, y))
+            return found
         for part in (_low, _high):
             total = f.add(total, f.mul(part(f, a), part(f, b)))
         return total

@@ -1,0 +1,78 @@
+"""Convolutions of floats.
+
+In: Conv. Out: kernels over channels-last tensors: windows times panels of weights, or where every
+channel has its own filter, the depthwise kernel.
+"""
+
+from __future__ import annotations
+
+from rewrite.plan.conv_after import finish_of
+from rewrite.plan.conv_dense import Products, Windows, call_conv
+from rewrite.plan.conv_packing import Panels, bias, weights, widened
+from rewrite.plan.conv_source import Conversion, Source, source_of
+from rewrite.plan.conv_tiling import vectors_for
+from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, offsets, starts
+from rewrite.plan.instance import Instance
+from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
+from rewrite.plan.spec import Body
+
+FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}  # to what sums are made in
+
+
+@refuses("Conv")
+def conv_refusal(op: Instance) -> str | None:
+    if op.dtype(0) not in FLOATS:
+        return f"a convolution of {op.dtype(0)}"
+    return spatial_refusal(op, op.shape(1)[2:])
+
+
+def spatial_refusal(op: Instance, kernel: tuple[int, ...]) -> str | None:
+    """What no kernel of a sliding window does."""
+    if not has_two_or_three(op):
+        return f"a window over {len(op.shape(0)) - 2} dimensions"
+    if min(op.integers("pads") or (0,)) < 0:
+        return "a negative border"
+    if min(kernel) < 1:
+        return "an empty kernel"
+    return None
+
+
+@lowers("Conv", epilogue=True)
+def conv(low: Lowering, op: Instance) -> None:
+    dense(low, op, frame_of(op, op.shape(1)[2:]))
+
+
+def dense(low: Lowering, op: Instance, frame: Frame) -> None:
+    """Sums over all input channels of a group."""
+    dtype = op.dtype(0)
+    total = FLOATS[dtype]
+    groups = op.integer("group", 1)
+    channels = op.shape(1)[0] // groups
+    lanes = low.machine.lanes(total)
+    panels = Panels(groups, channels, vectors_for(channels, lanes) * lanes)
+    out = low.output(0, channels_last(len(op.shape(0))))
+    source = source_of(low, low.view(0), frame, Conversion(total, floats(dtype, total)))
+    finish = finish_of(low, total)
+    call_conv(
+        low, Products("plain", total, total, total), source, windows_of(frame, source, groups),
+        panels, weights(low, 1, panels, total, None, None), bias(low, 2, panels, total), finish,
+        out,
+    )  # fmt: skip
+
+
+def floats(dtype: str, total: str) -> Body | None:
+    return widened(dtype, total)
+
+
+def windows_of(frame: Frame, source: Source, groups: int) -> Windows:
+    """Rows of the kernel where they lie without gaps, else its elements."""
+    d, h, w = source.steps
+    stride = tuple(s * n for s, n in zip(frame.strides, (d, h, w), strict=True))
+    spread = tuple(s * n for s, n in zip(frame.dilations, (d, h, w), strict=True))
+    kernel = frame.kernel
+    run = source.channels // groups
+    if groups == 1 and (frame.dilations[2] == 1 or kernel[2] == 1):
+        run *= kernel[2]
+        kernel = (kernel[0], kernel[1], 1)
+    first = starts(frame.out, (stride[0], stride[1], stride[2]))
+    return Windows(first, offsets(kernel, (spread[0], spread[1], spread[2])), run)
