@@ -215,7 +215,9 @@ def _run_segment(
     results: list[Array] = []
     for number, view in zip(segment.outputs, plan.outputs, strict=True):
         own = given.get(number)
-        results.append(np.empty(view.shape, to_numpy(view.dtype)) if own is None else own)
+        dtype = to_numpy(view.dtype)
+        fits = own is not None and own.shape == view.shape and own.dtype == dtype
+        results.append(own if own is not None and fits else np.empty(view.shape, dtype))
     if node.loaded is not None:
         node.loaded.run([env[v] for v in segment.inputs], results, profile)
     for trim in segment.trims:

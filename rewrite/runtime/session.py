@@ -106,7 +106,7 @@ class Session:
             raise error("RW806", "the session is closed")
         values = self._bind(feeds)
         self._latest = feeds
-        given = self._given(outputs)
+        given = self._given(outputs, values)
         results = self._runner.run(values, None, given)
         named = dict(zip(self._program.output_names, results, strict=True))
         for name, target in (outputs or {}).items():
@@ -135,14 +135,23 @@ class Session:
                 raise error("RW807", f"input `{port.name}` is missing")
         return values
 
-    def _given(self, outputs: Mapping[str, Array] | None) -> dict[int, Array]:
-        """Output arrays that kernels can write to directly."""
+    def _given(
+        self, outputs: Mapping[str, Array] | None, values: Sequence[Value]
+    ) -> dict[int, Array]:
+        """Output arrays that kernels can write to directly: row-major, and apart from inputs."""
         found: dict[int, Array] = {}
+        numbers = dict(zip(self._program.output_names, self._program.graph.outputs, strict=True))
         for name, array in (outputs or {}).items():
             if name not in self._program.output_names:
                 raise error("RW807", f"the model has no output `{name}`")
             if not isinstance(array, np.ndarray) or not array.flags.writeable:
                 raise error("RW808", f"output `{name}` is not an array that can be written to")
+            number = numbers[name]
+            apart = not any(
+                isinstance(v, np.ndarray) and np.may_share_memory(v, array) for v in values
+            )
+            if number is not None and _usable(array) and apart:
+                found[number] = array
         return found
 
     # --- what the executor asks for -----------------------------------------------------------
@@ -261,7 +270,7 @@ def _bound(port: Port, value: Value, sizes: dict[str, tuple[int, str]]) -> Value
     _check_sizes(port, array.shape, sizes)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return array if _usable(array) else np.ascontiguousarray(array)
+    return array if _usable(array) else np.require(array, requirements=["C", "A"])
 
 
 def _usable(array: Array) -> bool:
