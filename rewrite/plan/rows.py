@@ -40,7 +40,7 @@ _REFUSED = frozenset({"string", "c64", "c128"})
 _FAILS = frozenset({"Div", "Mod"})
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """The operators are not one row program; the text says why."""
 
 
@@ -135,14 +135,14 @@ class Builder:
         if number is not None and number in self._inside:
             ref, found = self._values[number]
             if axes is not None and axes != found:
-                raise Unfit(f"operand {index} of {op.name} lies along other dimensions")
+                raise UnfitError(f"operand {index} of {op.name} lies along other dimensions")
             return ref
         seen = self.trailing(len(shape)) if axes is None else axes
         if len(shape) > self.rank or not self.fits(shape, seen):
-            raise Unfit(f"operand {index} of {op.name} is larger than the rows")
+            raise UnfitError(f"operand {index} of {op.name} is larger than the rows")
         element = self.is_element(shape, seen)
         if op.dtype(index) in _REFUSED:
-            raise Unfit(f"{op.name} is not computed in {op.dtype(index)}")
+            raise UnfitError(f"{op.name} is not computed in {op.dtype(index)}")
         key = Taken(op, index, seen, shape)
         return self.draft.operand(_Key(number, id(op.known(index)), key), op.dtype(index), element)
 
@@ -209,7 +209,7 @@ def rows_of(ops: Sequence[Instance], wanted: Sequence[int]) -> RowGroup | str:
     """The operators as one row program that gives the values `wanted`; or why they are none."""
     try:
         return _group(ops, wanted)
-    except Unfit as unfit:
+    except UnfitError as unfit:
         return str(unfit)
 
 
@@ -226,12 +226,12 @@ def _group(ops: Sequence[Instance], wanted: Sequence[int]) -> RowGroup:
     outputs = tuple(_given(builder, ops, value) for value in wanted)
     built = builder.draft.finish([builder.ref(v) for v in wanted])
     if not built.keys:
-        raise Unfit("there is no operand")
+        raise UnfitError("there is no operand")
     taken = tuple(key.taken for key in built.keys if isinstance(key, _Key))
     levels = levels_of(built.elements, built.steps)
     for given, result in zip(outputs, built.results, strict=True):
         if levels.element[result] and not given.element:
-            raise Unfit("a value of every element is wanted once per row")
+            raise UnfitError("a value of every element is wanted once per row")
     return RowGroup(built, region.shape, region.axes, region.split, taken, outputs)
 
 
@@ -244,12 +244,12 @@ def _region(ops: Sequence[Instance]) -> Region:
             continue
         region = entry.where(op)
         if isinstance(region, str):
-            raise Unfit(region)
+            raise UnfitError(region)
         if found is not None and region != found:
-            raise Unfit(f"{op.name} has rows of another kind")
+            raise UnfitError(f"{op.name} has rows of another kind")
         found = region
     if found is None:
-        raise Unfit("nothing is reduced")
+        raise UnfitError("nothing is reduced")
     return found
 
 
@@ -266,9 +266,9 @@ def _given(builder: Builder, ops: Sequence[Instance], value: int) -> Given:
             if not element and (
                 builder.is_element(shape, axes) or not _per_row(builder, shape, axes)
             ):
-                raise Unfit("a wanted value has neither all elements nor one per row")
+                raise UnfitError("a wanted value has neither all elements nor one per row")
             return Given(value, op.out_dtype(k), shape, axes, element)
-    raise Unfit("a wanted value is not computed here")
+    raise UnfitError("a wanted value is not computed here")
 
 
 def _per_row(builder: Builder, shape: Sequence[int], axes: Axes) -> bool:
@@ -286,11 +286,11 @@ def _pointwise(b: Builder, op: Instance) -> None:
     """One step."""
     dtypes = [t.dtype for t in op.inputs if t is not None]
     if not is_pointwise(op.domain, op.name, op.attributes, dtypes) or op.integer("block_size", 0):
-        raise Unfit(f"{op.name} is not pointwise")
+        raise UnfitError(f"{op.name} is not pointwise")
     if len([v for v in op.results if v is not None]) != 1 or op.results[0] is None:
-        raise Unfit(f"{op.name} has several results")
+        raise UnfitError(f"{op.name} has several results")
     if op.name in _FAILS and op.out_dtype()[0] in "su":
-        raise Unfit("division of integers may fail")
+        raise UnfitError("division of integers may fail")
     body, external = join((op,))
     seen = _axes_of_result(b, op)
     refs = [_operand(b, op, index, seen) for _, index in external]
@@ -303,7 +303,7 @@ def _operand(b: Builder, op: Instance, index: int, seen: Axes) -> Ref:
     number, shape = op.operands[index], op.shape(index)
     if b.is_inside(number):
         if b.axes_of(number) != seen[len(seen) - len(shape) :]:
-            raise Unfit(f"operands of {op.name} lie along different dimensions")
+            raise UnfitError(f"operands of {op.name} lie along different dimensions")
         return b.ref(number)
     # Along the operator's axis, where it has one: seen in the full shape of the result.
     if op.name in ("QuantizeLinear", "DequantizeLinear") and index and shape not in ((), (1,)):
@@ -315,7 +315,7 @@ def _operand(b: Builder, op: Instance, index: int, seen: Axes) -> Ref:
 def _axes_of_result(b: Builder, op: Instance) -> Axes:
     rank = len(op.out_shape())
     if rank > b.rank:
-        raise Unfit(f"{op.name} has more dimensions than the rows")
+        raise UnfitError(f"{op.name} has more dimensions than the rows")
     for index, number in enumerate(op.operands):
         if b.is_inside(number) and len(op.shape(index)) == rank:
             return b.axes_of(number)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rewrite.plan.instance import Instance
-from rewrite.plan.rows import PARTS, Axes, Builder, Region, RowOp, Unfit
+from rewrite.plan.rows import PARTS, Axes, Builder, Region, RowOp, UnfitError
 from rewrite.plan.rows_draft import Draft, Ref
 from rewrite.plan.rows_reduce import dequantized, quantized
 from rewrite.plan.spec import Constant
@@ -216,13 +216,13 @@ def _where_channels_last_group(op: Instance) -> Region | str:
 
 
 def _expand_channels_last_group(b: Builder, op: Instance) -> None:
-    """com.microsoft's GroupNorm: x, with SkipGroupNorm plus a skip and a bias; then perhaps SiLU."""
+    """com.microsoft's GroupNorm: of x, or of x + skip + bias; then perhaps SiLU."""
     d, channels = b.draft, (b.rank - 1,)
     x = _wide(d, b.arg(op, 0))
     if op.name == "SkipGroupNorm":
         skip = op.shape(3)
         if skip != op.shape(0) and skip[1:-1] != (1,) * (len(skip) - 2):
-            raise Unfit("a skip of another shape")
+            raise UnfitError("a skip of another shape")
         axes = (0, b.rank - 1) if len(skip) == 2 else None
         x = d.step("Add", x, _as(d, b.arg(op, 3, axes), x))
         if op.has(4):
