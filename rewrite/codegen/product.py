@@ -14,8 +14,8 @@ from typing import Protocol
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.memory import load, register_type
+from rewrite.codegen.product_int8 import Pairs, Quads
 from rewrite.codegen.value import Value
-from rewrite.plan.specs.gemm import Gemm
 from rewrite.plan.view import BYTES
 
 
@@ -84,6 +84,10 @@ class Plain:
         return f.add(x, y)
 
 
-def product_of(spec: Gemm, isa: Isa) -> Product:
-    """The product that a spec's `form` names."""
-    return Plain(isa, spec.a, spec.b, spec.total)
+def product_of(isa: Isa, form: str, row: str, panel: str, total: str) -> Product:
+    """The product of a form that a plan names: `plain`, `pairs`, or one of `Quads`."""
+    if form == "plain":
+        return Plain(isa, row, panel, total)
+    if form == "pairs":
+        return Pairs(isa, row, panel)
+    return Quads(isa, row, panel, form)

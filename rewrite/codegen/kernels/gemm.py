@@ -179,7 +179,7 @@ def _micro_kernel(k: Kernel, spec: Gemm, height: int) -> Function:
     sums = contract(
         f,
         isa,
-        product_of(spec, isa),
+        product_of(isa, spec.form, spec.a, spec.b, spec.total),
         spaced_rows(f, f.arg("a"), f.arg("a_row"), height),
         f.arg("b"),
         f.arg("steps"),
