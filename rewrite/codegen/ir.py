@@ -51,6 +51,10 @@ class Module:
         self._functions.append(made)
         return made
 
+    def names(self) -> set[str]:
+        """Of the functions written so far."""
+        return {function.name for function in self._functions}
+
     def declare(
         self, name: str, returns: str, arguments: Sequence[str], attributes: str = ""
     ) -> None:

@@ -17,7 +17,7 @@ from rewrite.codegen import power
 from rewrite.codegen.integers import divided, remainder_of
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
-from rewrite.codegen.math import function
+from rewrite.codegen.math import SINGLE, elementary
 from rewrite.codegen.types import bits, is_float, like
 from rewrite.codegen.value import Value
 
@@ -37,10 +37,9 @@ class Scalars:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Elementary functions."""
-        if name.startswith("_"):
+        if name not in SINGLE:
             raise AttributeError(name)
-        written = function(name)
-        return lambda x: written(self.f, self.isa, x)
+        return lambda x: elementary(self.f, self.isa, name, x)
 
     # --- arithmetic --------------------------------------------------------------------------
 
