@@ -90,7 +90,7 @@ class Instance:
         """Computes `outputs`, arrays of the caller, from `inputs`; they do not overlap."""
         with self._lock:
             if self._closed:
-                raise error("RW824", "this session is closed", hint="compile the model again")
+                raise error("RW806", "the session is closed", hint="compile the model again")
             self._bind(inputs, outputs)
             if not self._calls:
                 return
@@ -133,7 +133,8 @@ class Instance:
         for k, array in enumerate(arrays):
             dtype, shape, strides, flags = self._forms[k]
             if (
-                array.dtype != dtype
+                not isinstance(array, np.ndarray)
+                or array.dtype != dtype
                 or array.shape != shape
                 or array.flags.num & flags != flags
                 or (strides and array.strides != strides)
@@ -299,11 +300,13 @@ def _miscounted(plan: Plan, inputs: int, outputs: int) -> RewriteError:
     )
 
 
-def _unfit(plan: Plan, k: int, array: Array) -> RewriteError:
+def _unfit(plan: Plan, k: int, array: object) -> RewriteError:
     """Which array is not what the plan was made for, and why."""
     first = len(plan.inputs)
     name = f"input {k}" if k < first else f"output {k - first}"
     view = (*plan.inputs, *plan.outputs)[k]
+    if not isinstance(array, np.ndarray):
+        return error("RW822", f"{name} is no array but {type(array).__name__}")
     flags = array.flags
     lacks = [
         word

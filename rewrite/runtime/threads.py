@@ -93,7 +93,7 @@ class Workers:
                 self._end()
                 self._end = None
                 raise error(
-                    "RW825",
+                    "RW824",
                     f"thread {number + 1} of {self.count + 1} cannot be started: {problem}",
                     hint="ask for fewer threads, or raise the limit of processes (ulimit -u)",
                 ) from None
