@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewrite.errors import error
 from rewrite.api import apply, find_target
 from rewrite.codegen.isa import isa_from_target
+from rewrite.errors import RewriteError, error
 from rewrite.graph import io
+from rewrite.graph.model import LoadedModel
+from rewrite.graph.upgrade import upgraded
 from rewrite.runtime.session import Options, Session
 
 if TYPE_CHECKING:
@@ -45,12 +47,21 @@ def compile_model(
     `target` None: the model as it is. `strict`: refuse operators without native kernels instead of
     running them on the reference device. `progress` is told how many kernels are yet to compile.
     """
-    if target is None:
-        loaded, isa = io.load(model), None
-    else:
-        found: Target = find_target(os.fspath(target))
-        isa = None if found.isa is None else isa_from_target(found.isa)
-        loaded = apply(model, target, rules, max_class).loaded
+    found: Target | None = None if target is None else find_target(os.fspath(target))
+    isa = None if found is None or found.isa is None else isa_from_target(found.isa)
+
+    def load(source: io.Source) -> LoadedModel:
+        if target is None:
+            return io.load(source)
+        return apply(source, target, rules, max_class).loaded
+
+    try:
+        loaded = load(model)
+    except RewriteError as problem:
+        older = upgraded(model) if problem.diagnostics[0].code == "RW504" else None
+        if older is None:
+            raise
+        loaded = load(older)
     return Session(loaded, Options(threads, strict, True, isa, progress))
 
 

@@ -11,6 +11,7 @@ import importlib.util
 import numpy as np
 import pytest
 
+import rewrite.backend
 from tests.runtime import suite
 from tests.runtime.interpreter import Interpreter
 
@@ -36,6 +37,16 @@ def test_reference_device(name: str) -> None:
     model = case.model
     for inputs, expected in case.data():
         found = Interpreter(model).run(suite.feeds_of(model, inputs))
+        assert suite.differ(expected, found, case.rtol, case.atol) is None
+
+
+def test_session(name: str) -> None:
+    """As `rewrite.backend` runs it: kernels where there are, the reference device for the rest."""
+    case = case_of(name)
+    model = case.model
+    prepared = rewrite.backend.prepare(model)
+    for inputs, expected in case.data():
+        found = list(prepared.run(inputs))
         assert suite.differ(expected, found, case.rtol, case.atol) is None
 
 
