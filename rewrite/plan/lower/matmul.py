@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rewrite.plan.lower.matmul_product import TOTALS, Right, multiply, plain
+from rewrite.plan.lower.matmul_product import Right, multiply, plain
 from rewrite.plan.lower.matmul_tail import Tail
 from rewrite.plan.lowering import Instance, Lowering, lowers, refuses
 from rewrite.plan.spec import Constant
@@ -103,20 +103,16 @@ def added(low: Lowering, tail: Tail, out: Tensor, alpha: float, beta: float) -> 
     if known is not None and alpha == 1 and known.ndim and known.size == known.shape[-1]:
         row = np.broadcast_to(known.reshape(-1), (out.shape[-1],)).astype(_wide(known.dtype))
         return row * row.dtype.type(beta)
-    addend = None
-    if present:
-        addend = tail.operand(low.view(2).broadcast(out.shape))
     if alpha != 1:
-        tail.step("Mul", tail.last, _number(total, alpha))
-    if addend is None:
+        tail.then("Mul", _number(total, alpha))
+    if not present:
         return None
+    addend = tail.operand(low.view(2))
     if op.dtype(2) != total:
-        before = tail.last
-        addend, tail.last = tail.cast(addend, total), before
+        addend = tail.cast(addend, total)
     if beta != 1:
-        before = tail.last
-        addend, tail.last = tail.step("Mul", addend, _number(total, beta)), before
-    tail.step("Add", tail.last, addend)
+        addend = tail.value("Mul", addend, _number(total, beta))
+    tail.then("Add", addend)
     return None
 
 
@@ -127,6 +123,3 @@ def _wide(dtype: Any) -> Any:
 
 def _number(dtype: str, number: float) -> Constant:
     return Constant(dtype, int(number) if dtype[0] in "us" else number)
-
-
-__all__ = ["TOTALS", "added", "destination", "left_factor", "right_factor", "transpose"]

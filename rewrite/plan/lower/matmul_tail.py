@@ -20,70 +20,74 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Arg = int | Constant
 
+_STEP = 1 << 20  # results of steps are numbered from here on until the operands are counted
+_OPSET = 0  # steps are made in the newest form
+
 
 class Tail:
-    """A program under construction; value 0 is the sum. Operands come before steps.
+    """A program under construction; value 0 is the sum, `last` what the program gives for now.
 
     `dtype` is the element type of the operator's own output, to which the sum is converted before
-    the cluster's steps run.
+    the cluster's steps run. `inner`: the product is not the cluster's output.
     """
 
-    def __init__(self, total: str, dtype: str) -> None:
+    def __init__(self, total: str, dtype: str, inner: bool = False) -> None:
         self.total = total
         self.dtype = dtype
+        self.inner = inner
         self.tensors: list[Tensor] = []
         self.steps: list[Step] = []
         self.last = 0
 
     def operand(self, tensor: Tensor) -> int:
-        assert not self.steps, "operands come before steps"
+        """An operand that is broadcast to the output."""
         self.tensors.append(tensor)
         return len(self.tensors)
 
-    def step(self, name: str, *args: Arg, dtype: str = "", **attributes: Any) -> int:
-        """One step; gives the number of its result, which is the tail's result for now."""
-        kept = tuple(sorted(attributes.items()))
-        self.steps.append(Step("", name, args, dtype or self.total, kept, _OPSET))
-        self.last = len(self.tensors) + len(self.steps)
-        return self.last
+    def value(
+        self, name: str, *args: Arg, dtype: str = "", attributes: Sequence[tuple[str, Any]] = ()
+    ) -> int:
+        """One step; gives the number of its result."""
+        self.steps.append(Step("", name, args, dtype or self.total, tuple(attributes), _OPSET))
+        return _STEP + len(self.steps) - 1
+
+    def then(self, name: str, *args: Arg, dtype: str = "") -> None:
+        """One step on what the program gives, which its result becomes."""
+        self.last = self.value(name, self.last, *args, dtype=dtype)
 
     def cast(self, arg: Arg, dtype: str) -> int:
-        return self.step("Cast", arg, dtype=dtype, saturate=1)
+        return self.value("Cast", arg, dtype=dtype, attributes=(("saturate", 1),))
 
     def joined(
         self, epilogue: Body | None, given: Sequence[Tensor]
     ) -> tuple[Body | None, list[Tensor]]:
         """The steps so far, then those of the epilogue. None: the sum is stored as it is."""
-        if self.total != self.dtype and (epilogue is not None or self.steps):
-            if (self.steps[-1].dtype if self.steps else self.total) != self.dtype:
-                self.cast(self.last, self.dtype)
+        if epilogue is not None or self.steps:
+            now = self.steps[self.last - _STEP].dtype if self.last else self.total
+            if now != self.dtype:
+                self.last = self.cast(self.last, self.dtype)
         if epilogue is None and not self.steps:
             return None, []
-        own, extra = len(self.tensors), len(given)
+        own, before = len(self.tensors), len(self.steps)
+        count = 1 + own + len(given)
 
         def mine(arg: Arg | None) -> Arg | None:
-            return arg + extra if isinstance(arg, int) and arg > own else arg
-
-        steps = [_renamed(s, mine) for s in self.steps]
-        last = self.last + extra if self.last > own else self.last
-        dtypes = (self.total, *(t.dtype for t in (*self.tensors, *given)))
-        if epilogue is None:
-            return Body(dtypes, tuple(steps), (last,)), [*self.tensors]
-        before = len(steps)
+            return arg - _STEP + count if isinstance(arg, int) and arg >= _STEP else arg
 
         def theirs(arg: Arg | None) -> Arg | None:
             if not isinstance(arg, int):
                 return arg
             if arg == 0:
-                return last
-            return arg + own + (before if arg > extra else 0)
+                return mine(self.last)
+            return arg + own + (before if arg > len(given) else 0)
 
-        steps += [_renamed(s, theirs) for s in epilogue.steps]
-        results = tuple(int(theirs(r)) for r in epilogue.results)  # type: ignore[arg-type]
-        return Body(dtypes, tuple(steps), results), [*self.tensors, *given]
-
-
-_OPSET = 0  # steps are made in the newest form
+        steps = [_renamed(s, mine) for s in self.steps]
+        results: tuple[Any, ...] = (mine(self.last),)
+        if epilogue is not None:
+            steps += [_renamed(s, theirs) for s in epilogue.steps]
+            results = tuple(theirs(r) for r in epilogue.results)
+        tensors = [*self.tensors, *given]
+        return Body((self.total, *(t.dtype for t in tensors)), tuple(steps), results), tensors
 
 
 def _renamed(step: Step, rename: Any) -> Step:
@@ -99,34 +103,29 @@ def peeled(
     Only where the sum is not rounded before the addition.
     """
     kept = (None, body, list(given))
-    if not body.steps or body.dtypes[0] != total or total == "f16":
-        return kept
     first = body.steps[0]
-    if first.name != "Add" or first.domain or first.dtype != total:
+    if (first.domain, first.name) != ("", "Add") or first.dtype != total:
         return kept
     places = [a for a in first.args if isinstance(a, int) and 0 < a <= len(given)]
     if 0 not in first.args or len(places) != 1:
         return kept
-    row = _known_row(low, given[places[0] - 1])
-    used = [a for s in body.steps[1:] for a in s.args if isinstance(a, int)]
-    if row is None or 0 in used or places[0] in used or 0 in body.results:
+    gone, added = places[0], len(given) + 1
+    row = _known_row(low, given[gone - 1])
+    used = [*body.results, *(a for s in body.steps[1:] for a in s.args if isinstance(a, int))]
+    if row is None or 0 in used or gone in used:
         return kept
-    gone = places[0]
-    added = len(given) + 1
 
     def renamed(arg: Arg | None) -> Arg | None:
         if not isinstance(arg, int):
             return arg
-        if arg == added:
-            return 0
-        return arg - (arg > gone) - (arg > added)
+        return 0 if arg == added else arg - (arg > gone) - (arg > added)
 
     steps = tuple(_renamed(s, renamed) for s in body.steps[1:])
-    rest = [t for i, t in enumerate(given) if i != gone - 1]
-    results = tuple(int(renamed(r)) for r in body.results)  # type: ignore[arg-type]
-    if not steps and results == (0,):
+    if not steps:
         return row, None, []
+    rest = [t for i, t in enumerate(given) if i != gone - 1]
     dtypes = tuple(d for i, d in enumerate(body.dtypes) if i != gone)
+    results: tuple[Any, ...] = tuple(renamed(r) for r in body.results)
     return row, Body(dtypes, steps, results), rest
 
 
