@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from rewrite.plan.conv_after import finish_of
 from rewrite.plan.conv_dense import Products, Windows, call_conv
-from rewrite.plan.conv_packing import Panels, bias, weights, widened
+from rewrite.plan.conv_depthwise import (
+    biases,
+    call_depthwise,
+    filled,
+    filters,
+    is_depthwise,
+    repeated,
+)
+from rewrite.plan.conv_packing import NUMPY, Panels, bias, weights, widened
 from rewrite.plan.conv_source import Conversion, Source, source_of
 from rewrite.plan.conv_tiling import vectors_for
 from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, offsets, starts
 from rewrite.plan.instance import Instance
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
 from rewrite.plan.spec import Body
+from rewrite.plan.view import BYTES
 
 FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}  # to what sums are made in
 
@@ -39,7 +48,25 @@ def spatial_refusal(op: Instance, kernel: tuple[int, ...]) -> str | None:
 
 @lowers("Conv", epilogue=True)
 def conv(low: Lowering, op: Instance) -> None:
-    dense(low, op, frame_of(op, op.shape(1)[2:]))
+    frame = frame_of(op, op.shape(1)[2:])
+    if is_depthwise(op, frame):
+        depthwise(low, op, frame)
+    else:
+        dense(low, op, frame)
+
+
+def depthwise(low: Lowering, op: Instance, frame: Frame) -> None:
+    """One filter or several for every channel."""
+    dtype = op.dtype(0)
+    total = FLOATS[dtype]
+    filters_in_all = op.shape(1)[0]
+    out = low.output(0, channels_last(len(op.shape(0))))
+    x = repeated(low, low.view(0), filters_in_all // op.shape(0)[1])
+    border = low.constant(filled("uint16" if BYTES[dtype] == 2 else NUMPY[dtype], 0))
+    call_depthwise(
+        low, frame, x, filters(low, 1, total), biases(low, 2, filters_in_all, total),
+        finish_of(low, total), out, total, border,
+    )  # fmt: skip
 
 
 def dense(low: Lowering, op: Instance, frame: Frame) -> None:

@@ -1,0 +1,228 @@
+"""Depthwise convolutions: vectors of channels, a block of pixels of one row in registers.
+
+In: `Depthwise`. Out: a kernel. Blocks all of whose windows lie inside of the rows are computed
+without asking; others look at each column whether it is there, and take it from a vector of `fill`
+if it is not. Rows of the kernel above or below the image are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rewrite.codegen.ir import Function
+from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.kernels.conv_after import finish, is_short, operand_values, pieces
+from rewrite.codegen.memory import load, register_type, store
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.conv_depthwise import Depthwise
+from rewrite.plan.view import BYTES
+
+_COMMON = [
+    ("ptr", "x"), ("i64", "rows"), ("i64", "x_row"), ("i64", "x_pixel"), ("ptr", "w"),
+    ("i64", "w_pixel"), ("ptr", "bias"), ("ptr", "out"), ("i64", "out_pixel"), ("i64", "column"),
+    ("i64", "width"), ("ptr", "fill"), ("i64", "count"), ("ptr", "cells"),
+]  # fmt: skip
+
+
+@emits(Depthwise)
+def depthwise(k: Kernel, spec: Depthwise) -> None:
+    _Rows(k, spec).emit()
+
+
+class _Rows:
+    def __init__(self, k: Kernel, spec: Depthwise) -> None:
+        self.k = k
+        self.f: Function = k.f
+        self.spec = spec
+        self.lanes = k.isa.lanes(spec.total)
+        n = len(spec.after.operands)
+        self.x, self.w, self.bias, self.fill = (k.pointer(i) for i in range(4))
+        self.operands = [k.pointer(4 + i) for i in range(n)]
+        self.out = k.pointer(4 + n)
+        self.n = [k.integer(5 + n + i) for i in range(13 + 2 * n)]
+        self.blocks = {
+            (inside, lanes): _Block(k, spec, inside, lanes).name
+            for inside in (True, False)
+            for lanes in dict.fromkeys([self.lanes, *(p for _, p in pieces(spec.tail, self.lanes))])
+        }
+
+    def emit(self) -> None:
+        self.f.loop(self.k.begin, self.k.end, self.row)
+
+    def row(self, item: Value) -> None:
+        f, n, spec = self.f, self.n, self.spec
+        image = f.binary("udiv", item, n[9])
+        y = item - image * n[9]
+        top = y * n[4] - n[6]
+        # Rows j of the kernel with 0 <= top + j dilation < height.
+        first = self._least(self.f.sub(0, top))
+        last = self._least(n[0] - top)
+        last = f.select(f.compare("<", last, n[3]), last, n[3])
+        rows = last - first
+        size, channels = BYTES[spec.x], n[2]
+        x_row = n[1] * channels
+        begin = image * n[11] + (top + first * n[5]) * x_row
+        x = f.at(self.x, begin * size)
+        w = f.at(self.w, first * channels * (spec.columns * BYTES[spec.total]))
+        pixel = y * n[10]
+        out_pixel = n[8] * BYTES[spec.after.out]
+        out = f.at(self.out, image * n[12] * BYTES[spec.after.out])
+        out = f.at(out, pixel * out_pixel)
+        common = [rows, x_row * n[5] * size, channels * size, w, channels * BYTES[spec.total]]
+        operands = [
+            (f.at(p, (image * n[13 + 2 * i] + pixel * n[14 + 2 * i]) * BYTES[o.dtype]),
+             n[14 + 2 * i] * BYTES[o.dtype])
+            for i, (p, o) in enumerate(zip(self.operands, spec.after.operands, strict=True))
+        ]  # fmt: skip
+        reach = (spec.block - 1) * spec.stride + (spec.columns - 1) * spec.dilation
+
+        def block(at: Value) -> None:
+            column = at * spec.stride - n[7]
+            left = n[10] - at
+            inside = self._all(
+                f.compare(">=", column, 0),
+                f.compare("<", column + reach, n[1]),
+                f.compare(">=", left, spec.block),
+            )
+            count = f.select(f.compare("<", left, spec.block), left, f.i64(spec.block))
+            here = f.at(x, column * channels * size)
+            to = f.at(out, at * out_pixel)
+            more = [v for p, s in operands for v in (f.at(p, at * s), s)]
+            arguments = [here, *common, self.bias, to, out_pixel, column,
+                         n[1], self.fill, count, self.k.scratch, *more]  # fmt: skip
+            f.if_(
+                inside,
+                lambda: self.channels(True, arguments),
+                lambda: self.channels(False, arguments),
+            )
+
+        f.loop(0, n[10], block, step=spec.block)
+
+    def _least(self, distance: Value) -> Value:
+        """The least j >= 0 with j dilation >= distance."""
+        f = self.f
+        above = f.compare(">", distance, 0)
+        found = f.binary("udiv", distance + (self.n[5] - 1), self.n[5])
+        return f.select(above, found, f.i64(0))
+
+    def _all(self, first: Value, *more: Value) -> Value:
+        for value in more:
+            first = self.f.binary("and", first, value)
+        return first
+
+    def channels(self, inside: bool, arguments: Sequence[Value]) -> None:
+        """All channels of a block: whole vectors, then pieces."""
+        f = self.f
+        whole = self.n[2] - self.spec.tail
+        name = self.blocks[inside, self.lanes]
+        f.call(name, "void", *arguments, f.i64(0), whole)
+        for at, lanes in pieces(self.spec.tail, self.lanes):
+            first = whole + at
+            name = self.blocks[inside, lanes]
+            f.call(name, "void", *arguments, first, first + max(lanes, 1))
+
+
+class _Block:
+    """A function that computes `block` pixels, channels `first` to `last` by `lanes`."""
+
+    def __init__(self, k: Kernel, spec: Depthwise, inside: bool, lanes: int) -> None:
+        self.k = k
+        self.spec = spec
+        self.inside = inside
+        self.lanes = lanes
+        self.name = f"{k.f.name}_{'inside' if inside else 'edge'}_{lanes}"
+        operands = [
+            p for i in range(len(spec.after.operands)) for p in (("ptr", f"o{i}"), ("i64", f"s{i}"))
+        ]
+        parameters = [*_COMMON, *operands, ("i64", "first"), ("i64", "last")]
+        self.f = k.module.function(self.name, parameters, internal=True)
+        f = self.f
+        f.loop(f.arg("first"), f.arg("last"), self.chunk, step=max(1, lanes))
+        f.ret()
+
+    def chunk(self, channel: Value) -> None:
+        """One vector of channels."""
+        f, spec = self.f, self.spec
+        total = BYTES[spec.total]
+        x = f.at(f.arg("x"), channel * BYTES[spec.x])
+        w = f.at(f.arg("w"), channel * total)
+        at = f.at(f.arg("bias"), channel * total)
+        start = load(f, self.k.isa, spec.total, at, self.lanes)
+
+        def row(_: Value, x: Value, w: Value, *sums: Value) -> list[Value]:
+            found = self.products(x, w, list(sums))
+            w = f.at(w, f.arg("w_pixel") * spec.columns)
+            return [f.at(x, f.arg("x_row")), w, *found]
+
+        _, _, *sums = f.loop(0, f.arg("rows"), row, [x, w, *[start] * spec.block])
+        self.finish(sums, channel)
+
+    def products(self, x: Value, w: Value, sums: list[Value]) -> list[Value]:
+        """One row of the kernel: each column of x is loaded once."""
+        f, spec = self.f, self.spec
+        taps = []
+        for _ in range(spec.columns):
+            taps.append(load(f, self.k.isa, spec.total, w, self.lanes))
+            w = f.at(w, f.arg("w_pixel"))
+        reach = (spec.block - 1) * spec.stride + (spec.columns - 1) * spec.dilation
+        for column in range(reach + 1):
+            uses = [
+                (t, i)
+                for t in range(spec.block)
+                for i in range(spec.columns)
+                if t * spec.stride + i * spec.dilation == column
+            ]
+            if uses:
+                value = self.element(x, column)
+                for t, i in uses:
+                    sums[t] = self.add(value, taps[i], sums[t])
+            x = f.at(x, f.arg("x_pixel"))
+        return sums
+
+    def element(self, x: Value, column: int) -> Value:
+        f, spec = self.f, self.spec
+        if not self.inside:
+            number = f.arg("column") + column
+            there = f.compare("<", number, f.arg("width"), signed=False)
+            x = f.select(there, x, f.arg("fill"))
+        value = load(f, self.k.isa, spec.x, x, self.lanes)
+        wanted = register_type(spec.total, self.lanes)
+        if spec.x[0] in "us":
+            return f.cast("uitofp" if spec.x[0] == "u" else "sitofp", value, wanted)
+        return value
+
+    def add(self, x: Value, w: Value, total: Value) -> Value:
+        if self.k.isa.fma:
+            return self.f.fma(x, w, total)
+        found: Value = total + x * w
+        return found
+
+    def finish(self, sums: Sequence[Value], channel: Value) -> None:
+        f, spec, isa = self.f, self.spec, self.k.isa
+        lanes, after = self.lanes, spec.after
+        out = f.at(f.arg("out"), channel * BYTES[after.out])
+        pointers = [
+            f.at(f.arg(f"o{i}"), channel * BYTES[o.dtype]) if o.channels else f.arg(f"o{i}")
+            for i, o in enumerate(after.operands)
+        ]
+
+        def one(total: Value, t: Value | int) -> None:
+            here = [
+                f.at(p, f.mul(f.arg(f"s{i}"), t)) if after.operands[i].pixels else p
+                for i, p in enumerate(pointers)
+            ]
+            values = operand_values(f, isa, after, here, 0, lanes)
+            finish(f, isa, after, total, values, f.at(out, f.mul(f.arg("out_pixel"), t)), lanes)
+
+        if self.inside and is_short(after):
+            for t, total in enumerate(sums):
+                one(total, t)
+            return
+        size = BYTES[spec.total] * max(1, lanes)
+        for t, total in enumerate(sums):
+            store(f, isa, spec.total, total, f.at(f.arg("cells"), t * size), lanes)
+
+        def pixel(t: Value) -> None:
+            one(load(f, isa, spec.total, f.at(f.arg("cells"), t * size), lanes), t)
+
+        f.loop(0, f.arg("count"), pixel)

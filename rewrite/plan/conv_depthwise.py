@@ -1,0 +1,119 @@
+"""Depthwise convolutions: every input channel has its own filters.
+
+In: Conv with as many groups as channels. Out: one call of the kernel `Depthwise`; where a channel
+has several filters, of a copy of the operand in which it is repeated.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from rewrite.plan.conv_after import Finish
+from rewrite.plan.conv_packing import NUMPY, no_bias, widened
+from rewrite.plan.conv_window import Frame
+from rewrite.plan.instance import Array, Instance
+from rewrite.plan.lowering import Lowering
+from rewrite.plan.spec import Body
+from rewrite.plan.specs.conv_depthwise import Depthwise
+from rewrite.plan.tensor import Tensor
+from rewrite.plan.view import BYTES, View, channels_last, strides_of
+
+_MOST = 11  # columns of a kernel: all of a row's weights are in registers
+
+
+def is_depthwise(op: Instance, frame: Frame) -> bool:
+    """Whether the kernel computes it."""
+    groups = op.integer("group", 1)
+    flat = frame.sizes[0] == frame.kernel[0] == frame.out[0] == 1
+    return groups == op.shape(0)[1] and groups > 1 and flat and frame.kernel[2] <= _MOST
+
+
+def filters(low: Lowering, index: int, dtype: str) -> Tensor:
+    """(M, 1, …, rows, columns) as [rows][columns][M] of `dtype`."""
+    known = low.known(index)
+    if known is not None:
+
+        def pack(w: Array) -> Array:
+            return np.ascontiguousarray(w.reshape(w.shape[0], -1).T.astype(NUMPY[dtype]))
+
+        return low.packed(index, ("depthwise", dtype), pack)
+    source = low.view(index)
+    rank = source.view.rank
+    order = (1, *range(2, rank), 0)
+    target = low.new(dtype, source.shape, order)
+    body = widened(source.dtype, dtype) or Body((dtype,), (), (0,))
+    low.pointwise(body, [source], [target])
+    return target
+
+
+def biases(low: Lowering, index: int, count: int, dtype: str) -> Tensor:
+    if not low.op.has(index):
+        return low.constant(no_bias(count, NUMPY[dtype]))
+    if low.known(index) is not None:
+        return low.packed(index, ("bias", dtype), lambda b: b.astype(NUMPY[dtype]))
+    source = low.rows(index)
+    body = widened(source.dtype, dtype)
+    if body is None:
+        return source
+    target = low.new(dtype, (count,))
+    low.pointwise(body, [source], [target])
+    return target
+
+
+def repeated(low: Lowering, x: Tensor, times: int) -> Tensor:
+    """Each channel `times` times, in channels-last order."""
+    if times == 1:
+        return low.ordered(x, channels_last(len(x.shape)))
+    n, c, *rest = x.shape
+    strides = x.view.strides
+    shape = (n, *rest, c, times)
+    given = View(x.dtype, shape, (strides[0], *strides[2:], strides[1], 0))
+    made = low.new(x.dtype, (n, c * times, *rest), channels_last(len(x.shape)))
+    low.copy(x.like(given), made.like(View(x.dtype, shape, strides_of(shape))))
+    return made
+
+
+@lru_cache(maxsize=512)
+def filled(dtype: str, number: int) -> Array:
+    """A vector of the border's value, for any machine."""
+    return np.full(256, number, np.dtype(dtype))
+
+
+def call_depthwise(
+    low: Lowering,
+    frame: Frame,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor,
+    finish: Finish,
+    out: Tensor,
+    total: str,
+    border: Tensor,
+) -> None:
+    """`x` and `out` lie in channels-last order and have the same channels."""
+    images, channels = out.shape[:2]
+    if out.view.size == 0:
+        return
+    _, height, width = frame.sizes
+    _, out_height, out_width = frame.out
+    block = block_of(low, out_width)
+    spec = Depthwise(
+        x.dtype, total, frame.kernel[2], frame.strides[2], frame.dilations[2], block,
+        channels % low.machine.lanes(total), finish.after,
+    )  # fmt: skip
+    words: list[Tensor | int] = [x, w, bias, border, *finish.tensors, out]
+    words += [height, width, channels, frame.kernel[1], frame.strides[1], frame.dilations[1]]
+    words += [frame.before[1], frame.before[2], channels, out_height, out_width]
+    words += [height * width * channels, out_height * out_width * channels, *finish.strides]
+    work = out_width * channels * frame.kernel[1] * frame.kernel[2]
+    rows = images * out_height
+    scratch = block * low.machine.lanes(total) * BYTES[total]
+    low.call(spec, words, rows, max(1, (1 << 17) // work), scratch, 2 * work * rows)
+
+
+def block_of(low: Lowering, width: int) -> int:
+    """Pixels of a row at once: as many as fit beside the weights and waste least of a row."""
+    choices = (8, 7, 6) if low.machine.registers >= 32 else (5, 4)
+    return min(choices, key=lambda b: (-(-width // b) * b, -b))
