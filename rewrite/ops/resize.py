@@ -6,6 +6,8 @@ In: `Call` or `Evaluation`. Out: types; values only of Upsample by whole numbers
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -81,8 +83,10 @@ def _sized(call: Call, shape: Shape | None, axes: tuple[int, ...] | None) -> Sha
     if shape is None:
         return call.unknown(len(sizes)) if sizes is not None and axes is None else None
     places = tuple(range(len(shape))) if axes is None else axes
-    stretch = call.text("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if sizes is None or not stretch:
+    policy = call.text("keep_aspect_ratio_policy", "stretch")
+    if sizes is not None and policy != "stretch" and len(sizes) == len(places):
+        sizes = _proportional([shape[i] for i in places], sizes, policy)
+    if sizes is None:
         return tuple(call.fresh() if i in places else size for i, size in enumerate(shape))
     if len(sizes) != len(places):
         call.fail(f"{len(sizes)} sizes for {len(places)} dimensions")
@@ -90,6 +94,20 @@ def _sized(call: Call, shape: Shape | None, axes: tuple[int, ...] | None) -> Sha
     for i, size in zip(places, sizes, strict=True):
         result[i] = size
     return tuple(result)
+
+
+def _proportional(
+    before: Sequence[Dim], wanted: Sequence[Dim], policy: str
+) -> tuple[Dim, ...] | None:
+    """All sizes times one scale, rounded half up: that of the dimension that grows least, or most
+    (`not_larger`, `not_smaller`); None where a size is not known."""
+    old = [n for n in before if isinstance(n, int)]
+    new = [n for n in wanted if isinstance(n, int)]
+    if len(old) != len(before) or len(new) != len(wanted) or 0 in old or not old:
+        return None
+    ratios = [Fraction(m, n) for n, m in zip(old, new, strict=True)]
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return tuple(math.floor(n * scale + Fraction(1, 2)) for n in old)
 
 
 @value("Upsample")

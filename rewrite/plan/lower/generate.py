@@ -33,7 +33,8 @@ def range_(low: Lowering, op: Instance) -> None:
     assert start is not None
     assert step is not None
     (count,) = op.out_shape()
-    wide = np.int64 if start.dtype.kind in "iu" else np.float64
-    first, by = start.astype(wide).reshape(()), step.astype(wide).reshape(())
-    numbers = first + by * np.arange(count, dtype=wide)
-    low.alias(0, low.constant(numbers.astype(start.dtype)))
+    places = np.arange(count)
+    if start.dtype.kind not in "iu":
+        places = places.astype(np.float64)
+    first, by = start.reshape(()).item(), step.reshape(()).item()
+    low.alias(0, low.constant((first + by * places).astype(start.dtype)))
