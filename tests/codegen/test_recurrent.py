@@ -152,7 +152,7 @@ def computed(
         "lengths": layer.lengths, "h0": layer.h0, "c0": layer.c0,
         "y": y, "y_h": y_h, "y_c": y_c,
     }  # fmt: skip
-    size = x[0, 0, 0].size
+    size = spec.blocks * spec.gates * unit
     integers = Integers(
         batch, steps, layer.backwards, batch * directions * size, directions * size, size,
         directions * batch * hidden, hidden, batch * hidden, hidden, batch * hidden,
