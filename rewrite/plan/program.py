@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,8 @@ class Graph:
     constants: dict[int, Array] = field(default_factory=dict)
     defaults: dict[int, Array] = field(default_factory=dict)  # inputs that have one
     captures: tuple[int, ...] = ()
-    output_types: tuple[Type | None, ...] = ()  # as declared
+    input_types: tuple[Type | None, ...] = ()  # as declared
+    output_types: tuple[Type | None, ...] = ()
 
 
 @dataclass
@@ -143,7 +144,9 @@ class _Reader:
             self.node(node, scope, parameters, depth, group, ops, made)
         made.ops = tuple(ops)
         made.outputs = tuple(scope.find(v) for v in graph.outputs)
+        made.input_types = tuple(self.type(v) for v in graph.inputs)
         made.output_types = tuple(self.type(v) for v in graph.outputs)
+        made.ops = _without_unused(made)
         made.captures = _captures(made)
         return made
 
@@ -266,6 +269,21 @@ class _Scope:
 
     def all(self) -> dict[ir.Value, int | None]:
         return {**self.outer, **self.numbers}
+
+
+def _without_unused(graph: Graph) -> tuple[Op, ...]:
+    """The operators, outputs that nobody uses being absent."""
+    used = {v for v in graph.outputs if v is not None}
+    for op in graph.ops:
+        used.update(v for v in op.inputs if v is not None)
+        for inner in op.graphs():
+            used.update(inner.captures)
+    return tuple(
+        op
+        if all(v is None or v in used for v in op.outputs)
+        else replace(op, outputs=tuple(v if v in used else None for v in op.outputs))
+        for op in graph.ops
+    )
 
 
 def _captures(graph: Graph) -> tuple[int, ...]:

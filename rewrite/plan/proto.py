@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
+from rewrite.errors import error
 from rewrite.graph.write import write_attribute
 from rewrite.plan.instance import Array, Instance, is_concrete
 from rewrite.plan.program import Graph, Op, constant_of
@@ -24,13 +25,28 @@ _MOST_DATA = 1 << 12  # elements of an operand whose value inference is shown
 
 
 def node_of(op: Op) -> NodeProto:
-    """The operator with inputs `i0`, `i1`, … and outputs `o0`, `o1`, …; absent ones empty."""
+    """The operator with inputs `i0`, `i1`, … and outputs `o0`, `o1`, …; absent ones empty.
+
+    An output that the schema wants has its name even where nobody uses it.
+    """
     node = NodeProto(op_type=op.name, domain=op.domain, name=op.node)
     node.input.extend("" if v is None else f"i{k}" for k, v in enumerate(op.inputs))
-    node.output.extend("" if v is None else f"o{k}" for k, v in enumerate(op.outputs))
+    schema = schema_of(op.domain, op.name, op.opset)
+    for k, value in enumerate(op.outputs):
+        absent = value is None and (schema is None or _is_optional(schema, k))
+        node.output.append("" if absent else f"o{k}")
     for name, value in op.attributes.items():
+        if isinstance(value, Graph):
+            raise error(
+                "RW804", f"{op.node}: nothing runs the graph inside of {op.domain}.{op.name}"
+            )
         write_attribute(node.attribute.add(), _attribute(op, name, value))
     return node
+
+
+def _is_optional(schema: Any, index: int) -> bool:
+    outputs = schema.outputs
+    return index < len(outputs) and outputs[index].option.name == "Optional"
 
 
 def _attribute(op: Op, name: str, value: Any) -> ir.Attr:

@@ -26,6 +26,8 @@ from rewrite.plan.weights import Weights
 
 MOST_BODIES = 32  # function bodies within function bodies
 
+# Operators on sequences and optionals move whole tensors: there is nothing to compile.
+_UNTENSOR = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 CONTROL = frozenset({("", "If"), ("", "Loop"), ("", "Scan"), ("", "SequenceMap")})
 
 
@@ -103,12 +105,10 @@ def next_stage(
         segment = plan_segment(
             walk.native, walk.known, needed, walk.bounds, settings.weights, settings.fuse
         )
-    for number in walk.bounds:
-        walk.unknown[number] = None
-    learn = tuple(v for v in walk.learn)
-    return Stage(
-        segment, tuple(walk.steps), tuple(walk.later), walk.known, tuple(walk.unknown), learn
-    )
+    walk.unknown.update((number, None) for number in walk.bounds)
+    types = tuple(v for v in walk.unknown if v in needed)
+    learn = tuple(walk.learn)
+    return Stage(segment, tuple(walk.steps), tuple(walk.later), walk.known, types, learn)
 
 
 def _needed(walk: _Walk, wanted: Iterable[int]) -> set[int]:
@@ -131,7 +131,8 @@ def _visit(walk: _Walk, op: Op, depth: int) -> None:
     if op.key in CONTROL:
         _control(walk, op, depth)
         return
-    if any(walk.known[v].type is None for v in uses) or _has_strings(walk, uses):
+    untensor = op.domain == "" and op.name.startswith(_UNTENSOR)
+    if untensor or any(walk.known[v].type is None for v in uses) or _has_strings(walk, uses):
         _drive(walk, op, f"{op.name} works on values that are not tensors of numbers")
         return
     made = instance(op, walk.known)
@@ -218,7 +219,7 @@ def _body(walk: _Walk, op: Op, made: Instance, depth: int) -> bool:
 
 
 def _drive(walk: _Walk, op: Op, reason: str) -> None:
-    if walk.settings.strict and op.domain == "" and not _is_untensor(op):
+    if walk.settings.strict and not (op.domain == "" and op.name.startswith(_UNTENSOR)):
         raise error(
             "RW804", f"{op.node}: no native kernel: {reason}",
             hint="without strict native code the reference device computes it",
@@ -226,8 +227,6 @@ def _drive(walk: _Walk, op: Op, reason: str) -> None:
     walk.drive(op, "reference", reason)
 
 
-def _is_untensor(op: Op) -> bool:
-    return op.name.startswith(("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence"))
 
 
 # --- control flow ------------------------------------------------------------------------------

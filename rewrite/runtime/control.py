@@ -70,7 +70,7 @@ def _loop(
     stacks: list[list[Value]] = [[] for _ in range(len(body.graph.outputs) - 1 - n)]
     trip = 0
     while going and trip < limit:
-        results = body.run([np.array(trip, np.int64), np.array(going), *carried], values)
+        results = body.run([*_counters(body.graph, trip, going), *carried], values)
         going = _truth(op, results[0])
         carried = results[1 : 1 + n]
         for stack, value in zip(stacks, results[1 + n :], strict=True):
@@ -78,6 +78,16 @@ def _loop(
         trip += 1
     types = body.graph.output_types[1 + n :]
     return [*carried, *(_stacked(s, t, 0, False) for s, t in zip(stacks, types, strict=True))]
+
+
+def _counters(body: Graph, trip: int, going: bool) -> list[Array]:
+    """Number of the turn and condition, of the rank that the body declares: both are scalars in
+    the standard, and exporters write them with one dimension."""
+    made = []
+    for value, type_ in zip((np.array(trip, np.int64), np.array(going)), body.input_types):
+        one = type_ is not None and type_.shape is not None and len(type_.shape) == 1
+        made.append(value.reshape(1) if one else value)
+    return made
 
 
 def _scan(

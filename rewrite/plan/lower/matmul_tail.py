@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arg = int | Constant
 
 _STEP = 1 << 20  # results of steps are numbered from here on until the operands are counted
-_OPSET = 0  # steps are made in the newest form
+_OPSET = 21  # of steps whose meaning changed with time
 
 
 class Tail:
