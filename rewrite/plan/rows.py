@@ -25,7 +25,8 @@ from rewrite.plan.pointwise import is_pointwise
 from rewrite.plan.rows_draft import Built, Draft, Ref
 from rewrite.plan.rows_layout import lay
 from rewrite.plan.spec import Constant, Step
-from rewrite.plan.specs.rows import Fold, Rows, levels_of
+from rewrite.plan.specs.rows import Rows, levels_of
+from rewrite.plan.specs.rows_passes import first_write, passes_of
 from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import View
 
@@ -425,16 +426,14 @@ def _order(group: RowGroup, tensors: Sequence[Tensor]) -> Axes | None:
 
 
 def overwrites(spec: Rows) -> frozenset[int]:
-    """Words of outputs that may lie on an operand: those written in the last pass over the row."""
+    """Words of outputs that may lie on an operand: no element is read in a later pass than that
+    in which the output's memory is first written."""
     n = len(spec.operands)
-    levels = levels_of(tuple(a.element for a in spec.operands), spec.steps)
-    last = max((levels.level[v] for v in spec.results), default=0)
-    folds = (s.arg for s in spec.steps if isinstance(s, Fold))
-    last = max([last, *(levels.level[v] for v in folds)])
+    last = max((p.level for p in passes_of(spec) if p.reads), default=0)
     return frozenset(
         n + k
-        for k, (access, value) in enumerate(zip(spec.outputs, spec.results, strict=True))
-        if access.element and levels.level[value] == last
+        for k, access in enumerate(spec.outputs)
+        if access.element and first_write(spec, k) >= last
     )
 
 

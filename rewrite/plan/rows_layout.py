@@ -12,7 +12,7 @@ compiled once for all shapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from rewrite.plan.rows_draft import Built
@@ -26,9 +26,11 @@ from rewrite.plan.specs.rows import (
     Rows,
     closure,
     cost_of,
+    dtype_of,
     levels_of,
     scratch_bytes,
 )
+from rewrite.plan.specs.rows_passes import passes_of
 from rewrite.plan.view import View
 
 _GROUP = 64  # rows per item where each lane is a row
@@ -90,15 +92,17 @@ def lay(
         for a, e in zip(accesses, elements, strict=True)
     ]
     given = tuple(accesses[:n])
+    kept = _kept(tuple(a.element for a in given), built, element_outputs)
     spec = Rows(
         operands=given,
         steps=built.steps,
         results=built.results,
         outputs=tuple(accesses[n:]),
-        kept=_kept(tuple(a.element for a in given), built, element_outputs),
+        kept=kept,
+        homes=(-1,) * len(kept),
         across=across,
     )
-    return _laid(spec, row, outer)
+    return _laid(replace(spec, homes=_homes(spec)), row, outer)
 
 
 def _laid(spec: Rows, row: _Dimensions, outer: _Dimensions) -> Laid:
@@ -212,6 +216,28 @@ def _kept(elements: tuple[bool, ...], built: Built, stored: Sequence[bool]) -> t
                 kept.add(value)
         done |= set(again)
     return tuple(sorted(kept))
+
+
+def _homes(spec: Rows) -> tuple[int, ...]:
+    """For each kept value an output in whose place it can wait; -1: none."""
+    free = [k for k, access in enumerate(spec.outputs) if access.element]
+    homes: list[int] = []
+    passes = passes_of(spec)
+    for value in spec.kept:
+        dtype = dtype_of(spec.operands, spec.steps, value)
+        made = next(p.level for p in passes if value in p.makes)
+        last = max(p.level for p in passes if value in p.recalls)
+        home = -1
+        for k in free:
+            stored = next(p.level for p in passes if k in p.stores)
+            access = spec.outputs[k]
+            lanes = access.outer if spec.across else access.row
+            if access.dtype == dtype and lanes[-1] == NEXT and made < stored and last <= stored:
+                home = k
+        if home >= 0:
+            free.remove(home)
+        homes.append(home)
+    return tuple(homes)
 
 
 def _cost(

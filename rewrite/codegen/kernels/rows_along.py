@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernels.rows_fold import averaged, combiner
 from rewrite.codegen.kernels.rows_frame import Cell, Place, splat_to
-from rewrite.codegen.kernels.rows_lines import HEAVY, Lines, Pass
+from rewrite.codegen.kernels.rows_lines import HEAVY, Lines
 from rewrite.codegen.kernels.rows_memory import partial
 from rewrite.codegen.memory import load, store
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.rows import args_of
+from rewrite.plan.specs.rows_passes import Pass
 
 _CHUNK = 4096  # elements that one set of accumulators takes
 
@@ -103,7 +104,7 @@ class Along(Lines):
         def cells(j: Value, number: int, last: bool) -> list[Cell]:
             here = {a: frame.moved(a, x, j, frame.stride(a)) for a, x in pointers.items()}
             part = partial(f, n - some, count, frame.slot) if last else None
-            first = f.add(position, j) if p.makes or remembered else None
+            first = f.add(position, j) if frame.kept else None
             found = []
             for u in range(number):
                 shifted = {

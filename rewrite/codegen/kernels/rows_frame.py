@@ -64,6 +64,9 @@ class Frame:
             self.outer_strides.append(self._strides(access.outer, at + rows))
             at += rows + outers
         self.kept = self._kept()
+        first = len(spec.operands)
+        homes = zip(spec.kept, spec.homes, strict=True)
+        self.homes = {value: first + home for value, home in homes if home >= 0}
 
     def _strides(self, classes: Sequence[int], at: int) -> list[Int]:
         return [self.k.integer(at + d) if c == ANY else c for d, c in enumerate(classes)]
@@ -73,7 +76,9 @@ class Frame:
         found: dict[int, Value] = {}
         at: Value = self.k.scratch
         per_element = MOST_LANES if self.spec.across else 1
-        for value in self.spec.kept:
+        for value, home in zip(self.spec.kept, self.spec.homes, strict=True):
+            if home >= 0:
+                continue
             found[value] = at
             room = self.count * (per_element * BYTES[storage_dtype(self.dtype(value))]) + 128
             at = self.f.at(at, self.f.binary("and", room, -64))
@@ -100,35 +105,11 @@ class Frame:
         """Values that some output follows from."""
         return needed_of(len(self.spec.operands), self.spec.steps, self.spec.results)
 
-    def folds_at(self, level: int) -> list[int]:
-        """The folds whose operands are known behind `level` folds."""
-        n = len(self.spec.operands)
-        return [
-            n + k
-            for k, step in enumerate(self.spec.steps)
-            if isinstance(step, Fold) and n + k in self.needed and self.level(n + k) == level + 1
-        ]
-
     def level(self, value: int) -> int:
         return self.levels.level[value]
 
     def is_element(self, value: int) -> bool:
         return self.levels.element[value]
-
-    @property
-    def last(self) -> int:
-        """The level of the deepest value that an output needs."""
-        return max(self.level(v) for v in self.spec.results)
-
-    def stores_at(self, level: int) -> list[int]:
-        """The outputs with a value per element that are stored in this pass."""
-        return [
-            k
-            for k, (access, value) in enumerate(
-                zip(self.spec.outputs, self.spec.results, strict=True)
-            )
-            if access.element and self.level(value) == level
-        ]
 
     def run_step(self, value: int, args: Sequence[Value]) -> Value:
         """One pointwise step on registers."""
@@ -188,7 +169,7 @@ class Cell:
         if step is None:
             return self._loaded(value)
         made = frame.run_step(value, [self.get(a) for a in args_of(step)])
-        if value in frame.kept:
+        if value in frame.spec.kept:
             self._keep(value, made)
         return made
 
@@ -200,24 +181,35 @@ class Cell:
             return load(frame.f, frame.isa, dtype, pointer, frame.lanes, stride)
         return load_partial(frame.f, frame.isa, dtype, pointer, frame.lanes, stride, place.part)
 
-    def store(self, output: int) -> None:
+    def _stored(self, access: int, value: Value) -> None:
         frame, place = self.frame, self.place
-        access = len(frame.spec.operands) + output
         dtype, stride = frame.accesses[access].dtype, frame.stride(access)
-        value, pointer = self.get(frame.spec.results[output]), place.pointers[access]
-        given = (frame.f, frame.isa, dtype, value, pointer, frame.lanes, stride)
+        given = (frame.f, frame.isa, dtype, value, place.pointers[access], frame.lanes, stride)
         if place.part is None:
             store(*given)
         else:
             store_partial(*given, place.part)
 
+    def store(self, output: int) -> None:
+        """Stores an output with one value per element."""
+        frame = self.frame
+        value = splat_to(frame.f, self.get(frame.spec.results[output]), frame.lanes)
+        self._stored(len(frame.spec.operands) + output, value)
+
     def _keep(self, value: int, made: Value) -> None:
-        dtype = storage_dtype(self.frame.dtype(value))
-        store(self.frame.f, self.frame.isa, dtype, made, self._kept_at(value), self.frame.lanes)
+        frame = self.frame
+        if value in frame.homes:
+            self._stored(frame.homes[value], made)
+            return
+        dtype = storage_dtype(frame.dtype(value))
+        store(frame.f, frame.isa, dtype, made, self._kept_at(value), frame.lanes)
 
     def _recalled(self, value: int) -> Value:
-        dtype = storage_dtype(self.frame.dtype(value))
-        return load(self.frame.f, self.frame.isa, dtype, self._kept_at(value), self.frame.lanes)
+        frame = self.frame
+        if value in frame.homes:
+            return self._loaded(frame.homes[value])
+        dtype = storage_dtype(frame.dtype(value))
+        return load(frame.f, frame.isa, dtype, self._kept_at(value), frame.lanes)
 
     def _kept_at(self, value: int) -> Value:
         name = memory_type(storage_dtype(self.frame.dtype(value)))

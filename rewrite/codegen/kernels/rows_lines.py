@@ -1,58 +1,21 @@
-"""The passes of a row program, and what both shapes of its loop share.
+"""What both shapes of its loop share.
 
-In: a `Frame`. Out: `Pass`: what one pass over the row folds, stores, reads and remembers; `Lines`,
-the base of rewrite/codegen/kernels/rows_along.py and rows_across.py.
+In: a `Frame`. Out: `Lines`, the base of rewrite/codegen/kernels/rows_along.py and rows_across.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernels.rows_fold import combiner, identity, tree
 from rewrite.codegen.kernels.rows_frame import Cell, Frame, splat_to
 from rewrite.codegen.memory import register_type
 from rewrite.codegen.value import Value
-from rewrite.plan.specs.rows import Fold, closure, cost_of
+from rewrite.plan.specs.rows import Fold
+from rewrite.plan.specs.rows_passes import Pass, passes_of
 
 HEAVY = 12  # the cost of a pass from which on unrolling by four gains nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What one pass over the row does."""
-
-    level: int
-    folds: tuple[int, ...]
-    stores: tuple[int, ...]
-    reads: frozenset[int]  # accesses whose elements it touches
-    makes: frozenset[int]  # kept values that it computes
-    cost: int
-
-    @property
-    def empty(self) -> bool:
-        return not self.folds and not self.stores
-
-
-def passes_of(frame: Frame) -> list[Pass]:
-    """All passes, and none that has nothing to do behind the last one."""
-    found: list[Pass] = []
-    remembered: set[int] = set()
-    spec, n = frame.spec, len(frame.spec.operands)
-    for level in range(frame.last + 1):
-        folds, stores = frame.folds_at(level), frame.stores_at(level)
-        roots = [frame.step(v).arg for v in folds]  # type: ignore[union-attr]
-        roots += [spec.results[k] for k in stores]
-        row = [v for v in range(n + len(spec.steps)) if not frame.is_element(v)]
-        values = closure(n, spec.steps, roots, {*remembered, *row})
-        made = frozenset(v for v in values if v in spec.kept and v not in remembered)
-        computed = [v for v in values if v >= n and frame.is_element(v) and v not in remembered]
-        reads = {v for v in values if v < n and frame.is_element(v)} | {n + k for k in stores}
-        cost = sum(cost_of(spec.steps[v - n]) for v in computed) + len(folds)
-        found.append(Pass(level, tuple(folds), tuple(stores), frozenset(reads), made, cost))
-        remembered |= made
-    return found
 
 
 class Lines:
@@ -60,7 +23,7 @@ class Lines:
 
     def __init__(self, frame: Frame) -> None:
         self.frame, self.f = frame, frame.f
-        self.passes = passes_of(frame)
+        self.passes = passes_of(frame.spec)
 
     def fold(self, value: int) -> Fold:
         step = self.frame.step(value)
@@ -110,13 +73,20 @@ class Lines:
                     neutral = identity(fold.combine, fold.dtype, x.type)
                     x = self.f.select(cell.place.part.bits, x, neutral)
                 after.append(combine(carry[k * len(cells) + u], x))
+        # All are computed before the first is stored: it may lie where an operand lies.
+        for cell in cells:
+            for output in p.stores:
+                cell.get(self.frame.spec.results[output])
         for cell in cells:
             for output in p.stores:
                 cell.store(output)
         return after
 
     def pointers(self, p: Pass, at: Mapping[int, Value]) -> dict[int, Value]:
-        return {a: at[a] for a in sorted(p.reads)}
+        """The addresses of what a pass reads and writes for each element."""
+        frame, n = self.frame, len(self.frame.spec.operands)
+        homes = [frame.homes[v] for v in sorted(p.makes | p.recalls) if v in frame.homes]
+        return {a: at[a] for a in sorted({*p.reads, *(n + k for k in p.stores), *homes})}
 
     def bases(self, coordinates: Sequence[Int]) -> dict[int, Value]:
         """Where each access begins for a row."""

@@ -59,7 +59,9 @@ class Rows(Spec):
 
     Values 0 … n-1 are the operands, n + k is the result of step k, as in `Body`; a step whose
     operands are all values of the row is one, too. `kept` are element values that are remembered
-    from the first pass over the row that computes them instead of being computed again.
+    from the first pass over the row that computes them instead of being computed again; each in
+    the scratch memory (-1), or in the place of the output (its number, in `homes`) that is stored
+    when nobody needs it any longer, so that the output's memory is fetched while there is work.
 
     Vectors lie along the innermost dimension of the row, or, if `across`, along the innermost of
     the outer dimensions, so that every lane is a row of its own.
@@ -77,6 +79,7 @@ class Rows(Spec):
     results: tuple[int, ...]
     outputs: tuple[Access, ...]
     kept: tuple[int, ...]
+    homes: tuple[int, ...]
     across: bool
 
     @property
@@ -178,7 +181,9 @@ def scratch_bytes(spec: Rows, count: int) -> int:
     """Scratch memory for rows of `count` elements."""
     lanes = 64 if spec.across else 1
     total = 0
-    for value in spec.kept:
+    for value, home in zip(spec.kept, spec.homes, strict=True):
+        if home >= 0:
+            continue
         dtype = storage_dtype(dtype_of(spec.operands, spec.steps, value))
         total += (count * lanes * BYTES[dtype] + 128) // 64 * 64
     return total + 64 if total else 0
