@@ -47,6 +47,8 @@ class Workers:
         if self._end is not None:
             self._end.detach()
         self._end = None
+        # Kept here too: at the interpreter's end a thread may still lead a run.
+        self._pool: Array | None = None
         self._address = 0
         self._free = threading.Lock()
 
@@ -58,6 +60,7 @@ class Workers:
             try:
                 self._start()
             except BaseException:
+                self._abandon()
                 self._free.release()
                 raise
         return self._address
@@ -71,6 +74,12 @@ class Workers:
             self._closed = True
             if self._end is not None:
                 self._end()
+
+    def _abandon(self) -> None:
+        """Ends what a start has begun that did not come to its end."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def _start(self) -> None:
         pool = words(POOL_WORDS)
@@ -90,14 +99,12 @@ class Workers:
             try:
                 thread.start()
             except RuntimeError as problem:
-                self._end()
-                self._end = None
                 raise error(
                     "RW824",
                     f"thread {number + 1} of {self.count + 1} cannot be started: {problem}",
                     hint="ask for fewer threads, or raise the limit of processes (ulimit -u)",
                 ) from None
-        self._address = address
+        self._pool, self._address = pool, address
 
     def _function(self, code: Code) -> Any:
         isa = self._objects.isa
