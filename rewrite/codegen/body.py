@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from rewrite.codegen.convert import converted
 from rewrite.codegen.floats import rounded
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
-from rewrite.codegen.memory import register_type
+from rewrite.codegen.memory import memory_type, register_type, to_memory, to_register
+from rewrite.codegen.power import raised
+from rewrite.codegen.quantize import dequantized, quantized
 from rewrite.codegen.scalar import Fault, Scalars
-from rewrite.codegen.types import lanes
+from rewrite.codegen.types import lanes, vector
 from rewrite.codegen.value import Value
 from rewrite.ops import registry
 from rewrite.plan.spec import Body, Constant, Step
+from rewrite.schema import DTYPE_OF
 
 
 def emit_body(
@@ -69,6 +75,14 @@ class Site:
         assert found is not None, f"{self.step.name} lacks operand {index}"
         return found
 
+    def typed(self, index: int) -> tuple[Value, str]:
+        """An operand and its element type."""
+        return self.arg(index), self.dtypes[index]
+
+    def optional(self, index: int) -> tuple[Value, str] | None:
+        present = index < len(self.args) and self.args[index] is not None
+        return self.typed(index) if present else None
+
     def attribute(self, name: str, default: Any) -> Any:
         return dict(self.step.attributes).get(name, default)
 
@@ -94,18 +108,16 @@ def _scalar_step(site: Site) -> Value:
     step = site.step
     definition = registry.find(step.domain, step.name)
     assert definition is not None, f"no operator {step.name}"
-    assert callable(definition.body), f"no body of {step.name}"
-    defaults = definition.body.__kwdefaults__ or {}
+    body: Any = definition.body
+    defaults = body.__kwdefaults__ or {}
     attributes = {n: _attribute(site.attribute(n, d), d) for n, d in defaults.items()}
     builder = Scalars(site.f, site.isa, site.dtypes[0], site.fault)
-    found: Value = definition.body(builder, *site.args, **attributes)
+    found: Value = body(builder, *site.args, **attributes)
     return found
 
 
 def _attribute(given: Any, default: Any) -> Any:
     """As rewrite/ops/scalar.py reads it: floats as they are stored, in float32."""
-    import numpy as np
-
     if isinstance(default, float):
         return float(np.float32(given))
     if isinstance(default, int):
@@ -121,7 +133,50 @@ def _where(site: Site) -> Value:
     return site.f.select(site.arg(0), site.arg(1), site.arg(2))
 
 
+def _power(site: Site) -> Value:
+    signed = [dtype[0] != "u" for dtype in site.dtypes]
+    return raised(site.f, site.isa, site.arg(0), site.arg(1), signed[0], signed[1])
+
+
+def _cast(site: Site) -> Value:
+    saturate = bool(site.attribute("saturate", 1))
+    mode = _attribute(site.attribute("round_mode", "up"), "up")
+    x, source = site.typed(0)
+    return converted(site.f, site.isa, x, source, site.step.dtype, saturate, str(mode))
+
+
+def _bit_cast(site: Site) -> Value:
+    """The bits of an element as it lies in memory."""
+    f, isa, target = site.f, site.isa, site.step.dtype
+    x, source = site.typed(0)
+    raw = to_memory(f, isa, source, x)
+    return to_register(f, isa, target, f.bitcast(raw, vector(memory_type(target), site.count)))
+
+
+def _quantize(site: Site) -> Value:
+    precision = DTYPE_OF.get(int(site.attribute("precision", 0) or 0))
+    saturate = bool(site.attribute("saturate", 1))
+    return quantized(
+        site.f, site.isa, site.typed(0), site.typed(1), site.optional(2), site.step.dtype,
+        precision, saturate,
+    )  # fmt: skip
+
+
+def _dequantize(site: Site) -> Value:
+    return dequantized(
+        site.f, site.isa, site.typed(0), site.typed(1), site.optional(2), site.step.dtype
+    )
+
+
 _STEPS: dict[tuple[str, str], Callable[[Site], Value]] = {
+    ("", "BitCast"): _bit_cast,
+    ("", "Cast"): _cast,
+    ("", "CastLike"): _cast,
+    ("", "DequantizeLinear"): _dequantize,
     ("", "Identity"): _identity,
+    ("", "Pow"): _power,
+    ("", "QuantizeLinear"): _quantize,
     ("", "Where"): _where,
+    ("com.microsoft", "DequantizeLinear"): _dequantize,
+    ("com.microsoft", "QuantizeLinear"): _quantize,
 }

@@ -91,6 +91,8 @@ def to_memory(f: Function, isa: Isa, dtype: str, value: Value) -> Value:
         return f.cast("zext", value, like(value.type, "i8"))
     if dtype in NARROW:
         return encode(f, isa, dtype, value)
+    if dtype in _BELOW_A_BYTE:  # the bits above are 0 in memory
+        return f.binary("and", value, (1 << _BELOW_A_BYTE[dtype]) - 1)
     return value
 
 
