@@ -111,9 +111,23 @@ def _scalar_step(site: Site) -> Value:
     body: Any = definition.body
     defaults = body.__kwdefaults__ or {}
     attributes = {n: _attribute(site.attribute(n, d), d) for n, d in defaults.items()}
+    if site.dtypes[0][0] in "su" and any(_fraction(a) for a in attributes.values()):
+        return _in_double(site, body, attributes)
     builder = Scalars(site.f, site.isa, site.dtypes[0], site.fault)
     found: Value = body(builder, *site.args, **attributes)
     return found
+
+
+def _fraction(attribute: Any) -> bool:
+    return isinstance(attribute, float) and attribute != int(attribute)
+
+
+def _in_double(site: Site, body: Any, attributes: dict[str, Any]) -> Value:
+    """Integers beside attributes that are none, as numpy computes them."""
+    f, isa, target = site.f, site.isa, site.step.dtype
+    wide = [converted(f, isa, site.arg(i), d, "f64") for i, d in enumerate(site.dtypes)]
+    found: Value = body(Scalars(f, isa, "f64", site.fault), *wide, **attributes)
+    return converted(f, isa, found, "f64", target)
 
 
 def _attribute(given: Any, default: Any) -> Any:
