@@ -16,7 +16,7 @@ from rewrite.plan.rows import PARTS, Axes, Builder, Region, RowOp, UnfitError
 from rewrite.plan.rows_draft import Draft, Ref
 from rewrite.plan.rows_reduce import dequantized, quantized
 from rewrite.plan.spec import Constant
-from rewrite.plan.specs.rows import ADD, PEAK
+from rewrite.plan.specs.rows import ADD, EXP_BELOW, PEAK
 
 MICROSOFT = "com.microsoft"
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
@@ -60,14 +60,19 @@ def _where_softmax(op: Instance) -> Region | str:
 
 def softmax(d: Draft, x: Ref) -> Ref:
     """exp(x - top) / sum; the sum is at least 1, so that its reciprocal is a number."""
-    raised = d.step("Exp", d.step("Sub", x, d.fold(PEAK, x)))
+    raised = _raised(d, d.step("Sub", x, d.fold(PEAK, x)))
     return d.step("Mul", raised, d.step("Reciprocal", d.fold(ADD, raised)))
+
+
+def _raised(d: Draft, x: Ref) -> Ref:
+    """e^x of x <= 0"""
+    return d.step(EXP_BELOW, x, domain="rewrite")
 
 
 def log_softmax(d: Draft, x: Ref) -> Ref:
     """x - top - log sum exp(x - top)"""
     shifted = d.step("Sub", x, d.fold(PEAK, x))
-    total = d.fold(ADD, d.step("Exp", shifted))
+    total = d.fold(ADD, _raised(d, shifted))
     return d.step("Sub", shifted, d.step("Log", total))
 
 

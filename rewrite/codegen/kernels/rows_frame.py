@@ -13,6 +13,7 @@ from functools import cached_property
 from rewrite.codegen.body import emit_body
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.kernel import Kernel
+from rewrite.codegen.kernels.rows_exp import exp_below
 from rewrite.codegen.kernels.rows_memory import (
     Partial,
     load_partial,
@@ -25,6 +26,7 @@ from rewrite.codegen.value import Value
 from rewrite.plan.spec import Body, Step
 from rewrite.plan.specs.rows import (
     ANY,
+    EXP_BELOW,
     Access,
     Fold,
     Rows,
@@ -115,6 +117,8 @@ class Frame:
         """One pointwise step on registers."""
         step = self.step(value)
         assert isinstance(step, Step)
+        if step.name == EXP_BELOW:
+            return exp_below(self.f, self.isa, args[0])
         numbers = args_of(step)
         places = iter(range(len(numbers)))
         renumbered = tuple(next(places) if isinstance(a, int) else a for a in step.args)

@@ -17,6 +17,9 @@ from rewrite.plan.view import BYTES
 # stride that is known when the kernel is called.
 SAME, NEXT, ANY = 0, 1, -1
 
+# A step of this kernel alone: Exp of what is at most 0.
+EXP_BELOW = "ExpBelow"
+
 ADD, MUL, MIN, MAX, PEAK = "add", "mul", "min", "max", "peak"
 FOLDS = (ADD, MUL, MIN, MAX, PEAK)
 
@@ -153,7 +156,7 @@ def needed_of(n: int, steps: tuple[Step | Fold, ...], results: Iterable[int]) ->
 
 _DEAR = frozenset(
     {
-        "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "Sin", "Cos", "Tan", "Asin", "Acos",
+        "Exp", EXP_BELOW, "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "Sin", "Cos", "Tan", "Asin", "Acos",
         "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Softplus", "Mish", "Pow", "Swish",
         "BiasGelu", "FastGelu", "QuickGelu", "Elu", "Selu", "Celu",
     }
