@@ -43,7 +43,5 @@ def _in_two(low: Lowering, op: Instance) -> None:
 
 lowers(*_REDUCE, epilogue=True, needs=(1,))(row_program)
 refuses(*_REDUCE)(row_refusal)
-lowers("GlobalAveragePool", "GlobalMaxPool", epilogue=True)(row_program)
-refuses("GlobalAveragePool", "GlobalMaxPool")(row_refusal)
 lowers("QLinearReduceMean", domain="com.microsoft")(row_program)
 refuses("QLinearReduceMean", domain="com.microsoft")(row_refusal)
