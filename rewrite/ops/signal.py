@@ -24,7 +24,11 @@ def dft(call: Call) -> Types:
         length = call.sizes_of(1)
         result[axis] = call.fresh() if not length else length[0]
     if onesided and inverse:
-        return (Type(x.dtype, call.unknown(len(result))),)
+        # Half of a spectrum gives a real signal, of even length where none is said.
+        if not call.has(1):
+            result[axis] = dims.mul(dims.sub(result[axis], 1), 2)
+        result[-1] = 1
+        return (Type(x.dtype, tuple(result)),)
     if onesided:
         result[axis] = dims.add(dims.floordiv(result[axis], 2), 1)
     result[-1] = 2

@@ -135,6 +135,8 @@ def implied(op: Op) -> Mapping[str, Any]:
         if op.domain == "" and operator == op.name and op.opset <= until
         and name not in op.attributes
     }  # fmt: skip
+    if op.key == ("", "STFT") and "onesided" not in op.attributes:
+        return {**op.attributes, "onesided": 1}  # left open in rewrite/ops
     return {**op.attributes, **missing} if missing else op.attributes
 
 

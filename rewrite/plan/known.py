@@ -125,7 +125,12 @@ def _arrays(made: Instance) -> Sequence[Array | None] | None:
 
 
 MOST_LEARNED = 1 << 10  # elements of a value that plans may depend on
-_FROM_FIRST = frozenset({"ConstantOfShape", "Range"})
+_FROM_FIRST = frozenset(
+    {
+        "BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "MelWeightMatrix",
+        "Range",
+    }
+)  # fmt: skip
 
 
 def missing(made: Instance) -> tuple[int, ...]:

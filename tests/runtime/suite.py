@@ -43,6 +43,17 @@ WIDER: dict[str, tuple[float, str]] = {
 }
 
 
+# Wider tolerances (absolute), with the reason.
+NOISE: dict[str, tuple[float, str]] = dict.fromkeys(
+    ("test_dft_inverse", "test_dft_inverse_opset19"),
+    (
+        4e-7,
+        "the expected values come from a transform in float32 of numbers up to 100: where the "
+        "exact value is 0 they have two units of the last place of 1",
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Case:
     """`data`: pairs of inputs, in the order of the graph's, and expected outputs."""
@@ -99,7 +110,8 @@ def cases() -> dict[str, Case]:
     for kind, case in found:
         name = case.name if case.name not in named else f"{case.name}[{kind}]"
         rtol = max(case.rtol, WIDER.get(case.name, (0.0, ""))[0])
-        named[name] = Case(name, kind, case, rtol, case.atol)
+        atol = max(case.atol, NOISE.get(case.name, (0.0, ""))[0])
+        named[name] = Case(name, kind, case, rtol, atol)
     return named
 
 

@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.plan.view import Sizes, dense
@@ -21,6 +22,25 @@ from rewrite.plan.view import Sizes, dense
 def identity(low: Lowering, op: Instance) -> None:
     del op
     low.alias(0, low.view(0))
+
+
+@lowers("Dropout", needs=(1, 2))
+def dropout(low: Lowering, op: Instance) -> None:
+    """Nothing is dropped outside of training."""
+    low.alias(0, low.view(0))
+    if len(op.outputs) > 1:
+        dtype = to_numpy(op.out_dtype(1))
+        low.alias(1, low.constant(np.ones((), dtype)).broadcast(op.out_shape(1)))
+
+
+@refuses("Dropout")
+def dropout_refusal(op: Instance) -> str | None:
+    training, ratio = op.known(2), op.known(1)
+    if training is None or not training.any():
+        return None
+    if ratio is not None and float(ratio.reshape(())) == 0:
+        return None
+    return "what is dropped is drawn at random"
 
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze")

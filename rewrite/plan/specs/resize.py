@@ -50,15 +50,3 @@ class GridSample(Spec):
     mode: str  # "nearest" | "linear" | "cubic"
     padding: str  # "zeros" | "border" | "reflection"
     align_corners: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AffineGrid(Spec):
-    """result[n, …, :] = theta[n] (…, y, x, 1), the last dimension of places being x.
-
-    Words: theta, `rank` tables of places along each dimension, result; `rank` sizes.
-    Items: batches times points. Tables are of `dtype`.
-    """
-
-    dtype: str
-    rank: int
