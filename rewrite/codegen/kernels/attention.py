@@ -96,14 +96,16 @@ class _Attention:
             b = f.binary("udiv", head_index, w["heads"])
             h = f.sub(head_index, f.mul(b, w["heads"]))
             kv = f.binary("udiv", h, w["group"])
-            keys = self.keys_of(b)
+            given, keys = self.keys_of(b)
             wanted: Value = f.add(f.mul(b, kv_heads), kv)
             f.if_(
                 f.compare("!=", packed, wanted), lambda: self.packing.keys_and_values(b, kv, keys)
             )
             first = f.mul(block, ROWS)
             last = self.least(f.add(first, ROWS), w["queries"])
-            f.loop(first, last, lambda row: self.block(b, h, row, keys), step=self.tiling.block)
+            f.loop(
+                first, last, lambda row: self.block(b, h, row, given, keys), step=self.tiling.block
+            )
             return wanted
 
         f.loop(self.k.begin, self.k.end, item, [f.i64(-1)])
@@ -114,20 +116,21 @@ class _Attention:
     def most(self, x: Value, y: Int) -> Value:
         return self.f.select(self.f.compare(">", x, y), x, y)
 
-    def keys_of(self, b: Value) -> Value:
-        """How many keys a batch has."""
+    def keys_of(self, b: Value) -> tuple[Value, Value]:
+        """How many keys a batch has, as it says and as there are."""
         f, w, spec = self.f, self.words, self.spec
         if not spec.lengths:
-            return w["keys"]
+            return w["keys"], w["keys"]
         kind = "i32" if spec.lengths == "s32" else "i64"
-        given = f.cast("sext", f.load(kind, f.at(w.pointers["lengths"], b, kind)), "i64")
-        return self.most(self.least(f.add(given, w["extra"]), w["keys"]), 0)
+        length = f.cast("sext", f.load(kind, f.at(w.pointers["lengths"], b, kind)), "i64")
+        given = self.most(f.add(length, w["extra"]), 0)
+        return given, self.least(given, w["keys"])
 
-    def block(self, b: Value, h: Value, row: Value, keys: Value) -> None:
+    def block(self, b: Value, h: Value, row: Value, given: Value, keys: Value) -> None:
         """A block of queries of one head, from `row` on."""
         f, w, spec = self.f, self.words, self.spec
         count = self.least(f.i64(self.tiling.block), f.sub(w["queries"], row))
-        offset = f.sub(keys, w["queries"]) if spec.from_end else w["offset"]
+        offset = f.sub(given, w["queries"]) if spec.from_end else w["offset"]
         first = f.add(row, offset)  # where the first query stands among the keys
         low: Value = f.i64(0)
         high = keys

@@ -30,8 +30,6 @@ def _mask_refusal(op: Instance) -> str | None:
     rank = len(op.shape(MASK))
     if not 1 <= rank <= 4:
         return f"Attention with a mask of rank {rank}"
-    if op.has(LENGTHS) and op.shape(MASK)[-1] < op.shape(K)[-2]:
-        return "Attention with a mask shorter than the keys, and lengths"
     return None
 
 

@@ -24,6 +24,7 @@ class Attention(Spec):
                 + mask[b, h, i, j]                               if there is a mask
         and -inf unless left <= j - (i + offset) <= right and j < lengths[b] + extra
 
+    With `from_end`, the last query stands at the last key: offset is lengths[b] + extra - queries.
     Everything is computed in float32, or in float64 where `dtype` is f64; the output is rounded.
     Elements of one row of Q, K, V, O and of the mask are neighbours.
 
@@ -39,7 +40,7 @@ class Attention(Spec):
     left: bool = False
     right: bool = False
     lengths: str = ""  # s32 or s64: how many keys each batch has
-    from_end: bool = False  # the last query stands at the last key: offset = keys - queries
+    from_end: bool = False
     softcap: bool = False
     empty_is_zero: bool = False  # a query without any key gives zeros; otherwise NaN
 
