@@ -56,9 +56,11 @@ class Frame:
         return any(self.before) or any(p > n for p, n in zip(self.padded, self.sizes, strict=True))
 
 
-def frame_of(op: Instance, kernel: tuple[int, ...]) -> Frame:
-    """From the attributes of a convolution or pool whose operand 0 is (N, C, …)."""
-    spatial, out = op.shape(0)[2:], op.out_shape(0)[2:]
+def frame_of(op: Instance, kernel: tuple[int, ...], last: bool = False) -> Frame:
+    """From the attributes of a convolution or pool whose operand 0 is (N, C, …), or (N, …, C)
+    where channels are `last`."""
+    cut = slice(1, -1) if last else slice(2, None)
+    spatial, out = op.shape(0)[cut], op.out_shape(0)[cut]
     window = read_window(op, kernel)
     rank = len(kernel)
     pads = [(window.pads[i], window.pads[i + rank]) for i in range(rank)]
@@ -68,6 +70,28 @@ def frame_of(op: Instance, kernel: tuple[int, ...]) -> Frame:
         three(spatial, 1), three(kernel, 1), three(window.strides, 1), three(window.dilations, 1),
         three([b for b, _ in pads], 0), three([e for _, e in pads], 0), three(out, 1),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def axis_table(frame: Frame, axis: int, with_border: bool) -> Array:
+    """s32[out][3]: the first element of each window inside of the operand, how many are inside, and
+    how many count: with those in the border, or the same."""
+    size, k, d = frame.sizes[axis], frame.kernel[axis], frame.dilations[axis]
+    start = np.arange(frame.out[axis], dtype=np.int64) * frame.strides[axis] - frame.before[axis]
+    skipped = -(-np.maximum(0, -start) // d)
+    end = np.clip(-(-(size - start) // d), skipped, max(k, 0))
+    end = np.maximum(np.minimum(end, k), skipped)
+    count = end - skipped
+    counted = count
+    if with_border:
+        counted = np.clip(-(-(size + frame.after[axis] - start) // d), 0, k)
+    return narrow(np.stack([start + skipped * d, count, counted], 1))
+
+
+def whole(spatial: tuple[int, ...]) -> Frame:
+    """One window over everything."""
+    sizes, ones, none = three(spatial, 1), three((), 1), three((), 0)
+    return Frame(sizes, sizes, ones, ones, none, none, ones)
 
 
 def three(values: tuple[int, ...] | list[int], fill: int) -> Three:
