@@ -78,6 +78,8 @@ def _hidden(mask: Array, sizes: Sizes) -> Array | None:
         if len(mask) == 2 * sizes.batch:
             hidden = hidden | (places < mask[sizes.batch :, None])
         return np.asarray(hidden[:, None, None])
+    if mask.ndim == 2 and mask.shape[1] == 1 < sizes.keys:
+        return np.zeros((1, 1, 1, 1), np.bool_)  # a mask of one column says: none
     if mask.ndim == 2 and mask.shape == (sizes.batch, sizes.keys):
         return np.asarray(mask[:, None, None] <= 0)
     if mask.ndim == 3:

@@ -7,13 +7,12 @@ Source: the operator texts (ContribOperators.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from rewrite.ops.call import Array, Arrays, Evaluation
 from rewrite.ops.microsoft import DOMAIN
 from rewrite.ops.pooling import max_pool_value
+from rewrite.ops.recurrent_value import Cell, State, activations, directions_of, walk
 from rewrite.ops.reduction import SUMMATION
 from rewrite.ops.registry import value
 from rewrite.ops.scalar import widen
@@ -82,76 +81,46 @@ def expand_dims_value(e: Evaluation) -> Arrays:
 
 
 @value("DynamicQuantizeLSTM", domain=DOMAIN, error=1e-2)
-def dynamic_quantize_lstm_value(e: Evaluation) -> Arrays | None:
+def dynamic_quantize_lstm_value(e: Evaluation) -> Arrays:
     """LSTM whose operand and hidden state are quantized to uint8 by their range: all steps of the
     operand at once, the hidden state at each step."""
-    names = e.attributes.get("activations")
-    if names or e.attributes.get("clip") or e.integer("input_forget", 0):
-        return None
-    x = e.array(0).astype(np.float32)
+    x, bias, peepholes, lengths = e.array(0), e.optional(3), e.optional(7), e.optional(4)
     steps, batch, _ = x.shape
-    hidden = e.integer("hidden_size", 0)
-    turn = e.text("direction", "forward")
-    lengths = e.optional(4)
-    ends = np.full(batch, steps) if lengths is None else lengths
-    directions = 2 if turn == "bidirectional" else 1
-    y = np.zeros((steps, directions, batch, hidden), np.float32)
-    last = np.zeros((2, directions, batch, hidden), np.float32)
-    for d in range(directions):
-        backwards = turn == "reverse" or d == 1
-        for index in range(batch if lengths is not None and backwards else 1):
-            rows = slice(index, index + 1) if lengths is not None and backwards else slice(None)
-            order = list(range(steps))
-            if backwards:
-                order = list(range(int(ends[rows][0]) - 1, -1, -1))
-            _direction(e, d, x, rows, order, ends, y, last)
-    outputs: Sequence[Array] = (y, last[0], last[1])
-    return tuple(outputs[: e.n_outputs])
+    hidden, turns = e.integer("hidden_size", 0), directions_of(e)
+    ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)
+    functions = activations(e, ("Sigmoid", "Tanh", "Tanh"), len(turns))
+    y = np.zeros((steps, len(turns), batch, hidden))
+    last: list[State] = []
+    for d, backwards in enumerate(turns):
+        b = np.zeros(8 * hidden) if bias is None else bias[d].astype(np.float64)
+        peep = np.zeros(3 * hidden) if peepholes is None else peepholes[d].astype(np.float64)
+        cell = Cell(functions[d], peep, e.integer("input_forget", 0) != 0)
+        recurrence = _weight(e, 2, 10, 11, d)
+        product = quantized_product(x.reshape(-1, x.shape[2]), *_weight(e, 1, 8, 9, d))
+        given = product.reshape(steps, batch, -1) + b[: 4 * hidden] + b[4 * hidden :]
 
+        def step(
+            gates: Array, state: State, cell: Cell = cell, r: tuple[Array, Array] = recurrence
+        ) -> State:
+            return cell.step(gates + quantized_product(state[0].astype(np.float32), *r), state[1])
 
-def _direction(
-    e: Evaluation,
-    d: int,
-    x: Array,
-    rows: slice,
-    order: list[int],
-    ends: Array,
-    y: Array,
-    last: Array,
-) -> None:
-    """Runs one direction over the steps of `order` for some rows of the batch."""
-    bias = e.optional(3)
-    hidden = y.shape[-1]
-    b = np.zeros(8 * hidden) if bias is None else bias[d].astype(np.float64)
-    peep = e.optional(7)
-    p = np.zeros(3 * hidden) if peep is None else peep[d].astype(np.float64)
-    first_h, first_c = e.optional(5), e.optional(6)
-    h = np.zeros(y[0, 0].shape) if first_h is None else first_h[d].astype(np.float64)
-    c = np.zeros(h.shape) if first_c is None else first_c[d].astype(np.float64)
-    h, c = h[rows].copy(), c[rows].copy()
-    weight = _weight(e, 1, 8, 9, d)
-    recurrence = _weight(e, 2, 10, 11, d)
-    given = quantized_product(x.reshape(-1, x.shape[2]), *weight).reshape(*x.shape[:2], -1)
-    for t in order:
-        gates = given[t, rows] + quantized_product(h.astype(np.float32), *recurrence)
-        i, o, f, g = np.split(gates + b[: 4 * hidden] + b[4 * hidden :], 4, axis=-1)
-        i = _sigmoid(i + p[:hidden] * c)
-        f = _sigmoid(f + p[2 * hidden :] * c)
-        new_c = f * c + i * np.tanh(g)
-        o = _sigmoid(o + p[hidden : 2 * hidden] * new_c)
-        live = (t < ends[rows])[:, None]
-        c = np.where(live, new_c, c)
-        h = np.where(live, o * np.tanh(new_c), h)
-        y[t, d, rows] = np.where(live, h, 0.0)
-    last[0, d, rows], last[1, d, rows] = h, c
+        before = tuple(
+            np.zeros((batch, hidden)) if first is None else first[d].astype(np.float64)
+            for first in (e.optional(5), e.optional(6))
+        )
+        last.append(walk(given, ends, backwards, before, step, y[:, d]))
+    states = [np.stack([state[k] for state in last]) for k in range(2)]
+    return tuple(a.astype(np.float32) for a in (y, *states))[: e.n_outputs]
 
 
 def _weight(e: Evaluation, index: int, scale: int, zero: int, d: int) -> tuple[Array, Array]:
     """Codes without their zero point, and scales, of one direction."""
     codes = e.array(index)[d].astype(np.int64)
-    zeros = e.array(zero)[d] if e.array(zero).ndim else e.array(zero)
-    scales = e.array(scale)[d] if e.array(scale).ndim else e.array(scale)
-    return codes - zeros.astype(np.int64), scales.astype(np.float64)
+    zeros, scales = e.array(zero), e.array(scale)
+    return (
+        codes - (zeros[d] if zeros.ndim else zeros).astype(np.int64),
+        (scales[d] if scales.ndim else scales).astype(np.float64),
+    )
 
 
 def quantized_product(x: Array, codes: Array, scales: Array) -> Array:
@@ -161,11 +130,6 @@ def quantized_product(x: Array, codes: Array, scales: Array) -> Array:
     zero = np.clip(np.rint(-low / scale), 0, 255)
     left = np.clip(np.rint(x / scale) + zero, 0, 255) - zero
     return np.asarray(np.matmul(left.astype(np.int64), codes) * (float(scale) * scales))
-
-
-def _sigmoid(x: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return np.asarray(1 / (1 + np.exp(-x)))
 
 
 # --- channels last -----------------------------------------------------------------------------
