@@ -168,9 +168,9 @@ def _encode_magnitude(f: Function, form: Format, magnitude: Value) -> Value:
     least = (127 + 1 - form.bias) << 23
     small = f.compare("<", magnitude, least, signed=False)
     code = f.select(small, subnormal, normal)
-    # What the shift leaves of larger numbers is capped, so that no digit reaches the sign.
-    top = (127 + form.top_exponent + 1) << 23
-    return f.select(f.compare(">=", magnitude, top, signed=False), form.largest_code + 1, code)
+    # Larger numbers have larger codes; capped, no digit reaches the sign.
+    beyond = form.largest_code + 1
+    return f.select(f.compare("<", code, beyond, signed=False), code, beyond)
 
 
 def _with_sign(f: Function, form: Format, raw: Value, magnitude: Value, code: Value) -> Value:
