@@ -156,9 +156,9 @@ def needed_of(n: int, steps: tuple[Step | Fold, ...], results: Iterable[int]) ->
 
 _DEAR = frozenset(
     {
-        "Exp", EXP_BELOW, "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "Sin", "Cos", "Tan", "Asin", "Acos",
-        "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Softplus", "Mish", "Pow", "Swish",
-        "BiasGelu", "FastGelu", "QuickGelu", "Elu", "Selu", "Celu",
+        "Exp", EXP_BELOW, "Log", "Erf", "Tanh", "Sigmoid", "Gelu", "Sin", "Cos", "Tan", "Asin",
+        "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Softplus", "Mish", "Pow",
+        "Swish", "BiasGelu", "FastGelu", "QuickGelu", "Elu", "Selu", "Celu",
     }
 )  # fmt: skip
 _DIVISIONS = frozenset({"Div", "Sqrt", "Reciprocal", "Mod", "QuantizeLinear"})
