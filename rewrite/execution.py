@@ -62,7 +62,7 @@ def compile_model(
         if older is None:
             raise
         loaded = load(older)
-    return Session(loaded, Options(threads, strict, True, isa, progress))
+    return Session(loaded, Options(threads, strict, target is not None, isa, progress))
 
 
 class InferenceSession:

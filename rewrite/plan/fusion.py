@@ -1,18 +1,27 @@
 """Fusion: which operators become one kernel.
 
-In: the instances of a segment, the values needed outside. Out: clusters in an order in which they
-can run. Only operators of one group are joined: groups are what the rules proposed, here it is
-decided how much of one a kernel can take.
+In: the instances of a segment, the values needed outside. Out: clusters, in an order in which they
+can run. Groups, which rules proposed, are tried as a whole first (attention, row programs,
+quantized contractions). What is left grows along the data: pointwise operators join the kernel that
+makes their operand, a row program takes in the pointwise kernel that makes its own.
+
+A cluster runs where its last member stands. That is sound as long as nobody outside needs a value
+of an earlier member before that place, which is asked for whenever something joins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rewrite.plan import registry
 from rewrite.plan.cluster import Cluster, Output, outputs_of, single, with_tail
 from rewrite.plan.instance import Instance
 from rewrite.plan.pointwise import is_pointwise
+from rewrite.plan.recognize import recognizers
+from rewrite.plan.rows import lower_rows, row_op, rows_of
+
+MOST_MEMBERS = 48  # of one kernel: code grows with them
+MOST_OPERANDS = 24  # from outside: registers hold an address each
 
 
 def is_native(op: Instance) -> bool:
@@ -30,118 +39,224 @@ def pointwise_instance(op: Instance) -> bool:
     return is_pointwise(op.domain, op.name, op.attributes, dtypes)
 
 
+def _joins(op: Instance) -> bool:
+    """A pointwise operator without a lowering of its own."""
+    return registry.find(op.key) is None and pointwise_instance(op)
+
+
 def clusters(ops: Sequence[Instance], needed: set[int], fuse: bool) -> list[Cluster]:
     """Every operator in one cluster."""
-    if not fuse or not any(op.group for op in ops):
+    if not fuse:
         return [single(op) for op in ops]
-    users = _users(ops)
-    made: list[Cluster | None] = []
-    at = 0
-    while at < len(ops):
-        group = ops[at].group
-        end = at + 1
-        while end < len(ops) and group and ops[end].group == group:
-            end += 1
-        made.extend(_group(ops[at:end], needed, users) if group else [single(ops[at])])
-        at = end
-    return [c for c in made if c is not None]
-
-
-def _users(ops: Sequence[Instance]) -> dict[int, list[Instance]]:
-    found: dict[int, list[Instance]] = {}
-    for op in ops:
-        for value in dict.fromkeys(op.operands):
-            if value is not None:
-                found.setdefault(value, []).append(op)
-    return found
-
-
-def _group(
-    ops: Sequence[Instance], needed: set[int], users: dict[int, list[Instance]]
-) -> list[Cluster]:
-    """The operators of one group, in as few clusters as kernels can take."""
-    for recognize in recognizers():
-        found = recognize(ops, needed, users)
-        if found is not None:
-            return found
-    made: list[_Growing] = []
-    owner: dict[int, _Growing] = {}
-    for op in ops:
-        grown = _grow(op, owner, needed, users)
-        if grown is None:
-            grown = _Growing([op])
-            made.append(grown)
-        else:
-            grown.members.append(op)
-        for value in op.results:
-            if value is not None:
-                owner[value] = grown
-    # A cluster runs where its last member stands: everything it takes has been made by then.
-    position = {id(op): k for k, op in enumerate(ops)}
-    made.sort(key=lambda g: position[id(g.members[-1])])
-    return [g.cluster(needed, users) for g in made]
+    return _Fusion(ops, needed).run()
 
 
 class _Growing:
     """A cluster while operators are added to it."""
 
-    def __init__(self, members: list[Instance]) -> None:
+    __slots__ = ("done", "members")
+
+    def __init__(self, members: list[Instance], done: Cluster | None = None) -> None:
         self.members = members
+        self.done = done  # a cluster that takes nothing more
 
     @property
     def last(self) -> Instance:
         return self.members[-1]
 
-    def takes(self, op: Instance, needed: set[int], users: dict[int, list[Instance]]) -> bool:
-        """Whether a pointwise operator can join behind the last member."""
-        head, last = self.members[0], self.last
-        result = last.results[0]
-        if result is None or result in needed or last.out_shape() != op.out_shape():
+
+class _Fusion:
+    """One segment's operators on their way into clusters."""
+
+    def __init__(self, ops: Sequence[Instance], needed: set[int]) -> None:
+        self.ops = ops
+        self.needed = needed
+        self.position = {id(op): k for k, op in enumerate(ops)}
+        self.users: dict[int, list[Instance]] = {}
+        for op in ops:
+            for value in dict.fromkeys(op.operands):
+                if value is not None:
+                    self.users.setdefault(value, []).append(op)
+        self.made: dict[int, _Growing] = {}  # clusters, by identity
+        self.owner: dict[int, _Growing] = {}  # value -> the cluster that gives it
+
+    def run(self) -> list[Cluster]:
+        self._groups()
+        for op in self.ops:
+            if op.results and self._placed(op) is None:
+                self._grow(op)
+        for growing in list(self.made.values()):
+            self._take_in(growing)
+        found = sorted(self.made.values(), key=lambda g: self.position[id(g.last)])
+        return [self._finished(growing) for growing in found]
+
+    # --- groups as a whole ------------------------------------------------------------------
+
+    def _groups(self) -> None:
+        groups: dict[str, list[Instance]] = {}
+        for op in self.ops:
+            if op.group:
+                groups.setdefault(op.group, []).append(op)
+        for members in groups.values():
+            if len(members) > 1:
+                self._group(members)
+
+    def _group(self, members: list[Instance]) -> None:
+        wanted = self._wanted(members)
+        if not self._runs_late(members):
+            return
+        for recognize in recognizers():
+            found = recognize(members, wanted)
+            if found is not None:
+                self._add(_Growing(members, found))
+                return
+        if any(row_op(op) is not None for op in members):
+            rows = self._rows(members, wanted)
+            if rows is not None:
+                self._add(_Growing(members, rows))
+
+    def _rows(self, members: list[Instance], wanted: Sequence[Output]) -> Cluster | None:
+        """The members as one row program."""
+        found = rows_of(members, [o.value for o in wanted if o.value is not None])
+        if isinstance(found, str):
+            return None
+        group = found
+        return Cluster(
+            members[-1], tuple(members), tuple(wanted), lower=lambda low, _: lower_rows(low, group)
+        )
+
+    # --- growing ----------------------------------------------------------------------------
+
+    def _grow(self, op: Instance) -> None:
+        """The operator joins the cluster behind whose last member it stands, or begins one."""
+        if _joins(op):
+            for value in op.operands:
+                growing = None if value is None else self.owner.get(value)
+                if growing is not None and self._takes(growing, op):
+                    growing.members.append(op)
+                    self._own(growing, op)
+                    return
+        self._add(_Growing([op]))
+
+    def _takes(self, growing: _Growing, op: Instance) -> bool:
+        """Whether a pointwise operator can join as the new last member."""
+        if growing.done is not None or len(growing.members) >= MOST_MEMBERS:
             return False
-        inside = {id(m) for m in self.members} | {id(op)}
-        for member in self.members:
-            for value in member.results:
-                if value is not None and (
-                    value in needed or any(id(u) not in inside for u in users.get(value, ()))
-                ):
-                    return False
-        if pointwise_instance(head) and registry.find(head.key) is None:
+        head, last = growing.members[0], growing.last
+        result = last.results[0]
+        if result not in op.operands or last.out_shape() != op.out_shape():
+            return False
+        inside = {id(m) for m in growing.members} | {id(op)}
+        if not self._kept_inside(growing.members, inside):
+            return False
+        if _operands([*growing.members, op]) > MOST_OPERANDS:
+            return False
+        if _joins(head):
             return True
         lowered = registry.find(head.key)
         extra = any(head.wants(k) for k in range(1, len(head.results)))
         return lowered is not None and lowered.epilogue and not extra
 
-    def cluster(self, needed: set[int], users: dict[int, list[Instance]]) -> Cluster:
-        del needed, users
-        head = self.members[0]
-        if len(self.members) == 1:
+    def _kept_inside(self, members: Iterable[Instance], inside: set[int]) -> bool:
+        """Whether nobody else needs what the members give."""
+        for member in members:
+            for value in member.results:
+                if value is None:
+                    continue
+                if value in self.needed:
+                    return False
+                if any(id(user) not in inside for user in self.users.get(value, ())):
+                    return False
+        return True
+
+    def _take_in(self, growing: _Growing) -> None:
+        """A row program takes in the pointwise kernels that make its operands."""
+        if id(growing) not in self.made:
+            return
+        if not any(row_op(op) is not None for op in growing.members):
+            return
+        if growing.done is not None and growing.done.lower is None:
+            return
+        for value in _external(growing.members):
+            before = self.owner.get(value)
+            if before is None or before is growing or before.done is not None:
+                continue
+            if not all(_joins(op) for op in before.members):
+                continue
+            members = sorted(
+                [*before.members, *growing.members], key=lambda op: self.position[id(op)]
+            )
+            if members[-1] is not growing.last or not self._runs_late(members):
+                continue
+            wanted = self._wanted(members)
+            rows = self._rows(members, wanted) if len(members) <= MOST_MEMBERS else None
+            if rows is not None:
+                del self.made[id(before)]
+                growing.members, growing.done = members, rows
+                for op in before.members:
+                    self._own(growing, op)
+
+    # --- bookkeeping ------------------------------------------------------------------------
+
+    def _add(self, growing: _Growing) -> None:
+        self.made[id(growing)] = growing
+        for op in growing.members:
+            self._own(growing, op)
+
+    def _own(self, growing: _Growing, op: Instance) -> None:
+        for value in op.results:
+            if value is not None:
+                self.owner[value] = growing
+
+    def _placed(self, op: Instance) -> _Growing | None:
+        return next((self.owner[v] for v in op.results if v is not None and v in self.owner), None)
+
+    def _wanted(self, members: Sequence[Instance]) -> list[Output]:
+        """What is needed of the members by others."""
+        inside = {id(m) for m in members}
+        found: list[Output] = []
+        for member in members:
+            for output in outputs_of(member):
+                value = output.value
+                if value is None:
+                    continue
+                users = self.users.get(value, ())
+                if value in self.needed or any(id(u) not in inside for u in users):
+                    found.append(output)
+        return found
+
+    def _runs_late(self, members: Sequence[Instance]) -> bool:
+        """Whether everybody outside can wait for the members until the last of them runs."""
+        inside = {id(m) for m in members}
+        place = max(self.position[id(m)] for m in members)
+        for member in members:
+            for value in member.results:
+                for user in self.users.get(value, ()) if value is not None else ():
+                    if id(user) not in inside and self.position[id(user)] < place:
+                        return False
+        return True
+
+    def _finished(self, growing: _Growing) -> Cluster:
+        if growing.done is not None:
+            return growing.done
+        head = growing.members[0]
+        if len(growing.members) == 1:
             return single(head)
-        if registry.find(head.key) is not None:
-            return with_tail(head, tuple(self.members[1:]))
-        last = self.last
+        if not _joins(head):
+            return with_tail(head, tuple(growing.members[1:]))
+        last = growing.last
         output = Output(last.results[0], last.out_dtype(), last.out_shape())
-        return Cluster(last, tuple(self.members), (output,))
+        return Cluster(last, tuple(growing.members), (output,))
 
 
-def _grow(
-    op: Instance,
-    owner: dict[int, _Growing],
-    needed: set[int],
-    users: dict[int, list[Instance]],
-) -> _Growing | None:
-    """The cluster that the operator joins; None where it begins one."""
-    if not pointwise_instance(op) or registry.find(op.key) is not None:
-        return None
-    grown = [owner[v] for v in op.operands if v is not None and v in owner]
-    for candidate in grown:
-        if candidate.last.results[0] in op.operands and candidate.takes(op, needed, users):
-            return candidate
-    return None
+def _external(members: Sequence[Instance]) -> list[int]:
+    """Values that the members take from outside."""
+    inside = {v for op in members for v in op.results}
+    found = {
+        v: None for op in members for v in op.operands if v is not None and v not in inside
+    }  # fmt: skip
+    return list(found)
 
 
-def recognizers() -> list[object]:
-    """Recognizers of whole groups, most special first."""
-    return []
-
-
-__all__ = ["clusters", "is_native", "outputs_of", "pointwise_instance"]
+def _operands(members: Sequence[Instance]) -> int:
+    return len(_external(members))

@@ -122,6 +122,8 @@ def _needed(walk: _Walk, wanted: Iterable[int]) -> set[int]:
 
 
 def _visit(walk: _Walk, op: Op, depth: int) -> None:
+    if all(v is None for v in op.outputs):
+        return  # nobody wants what it gives
     uses = [v for v in op.inputs if v is not None]
     for inner in op.graphs():
         uses.extend(inner.captures)

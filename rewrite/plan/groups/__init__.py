@@ -1,0 +1,1 @@
+"""Recognizers of whole groups, one module per kind."""
