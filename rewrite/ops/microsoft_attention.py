@@ -60,14 +60,23 @@ def multi_head_attention(call: Call) -> Types:
     out = Type(dtype, (query[0], query[1], hidden))
     length = _key_length(query, key)
     if call.has(8):  # past and present share a buffer
-        present: Shape | None = None
-    elif call.has(6):
+        return (out, nothing, nothing, nothing)
+    total = length
+    if call.has(6):
         past = call.shape(6)
-        total: Dim = call.fresh() if past is None else dims.add(past[2], length)
-        present = (query[0], heads, total, call.fresh())
-    else:
-        present = (query[0], heads, length, call.fresh())
-    return (out, Type(dtype, present), Type(dtype, present), nothing)
+        total = call.fresh() if past is None else dims.add(past[2], length)
+    presents = [
+        Type(dtype, (query[0], heads, total, _head_size(call, query if x is None else x, heads)))
+        for x in (key, value)
+    ]
+    return (out, *presents, nothing)
+
+
+def _head_size(call: Call, shape: Shape, heads: int) -> Dim:
+    """Elements of a key or value: (batch, sequence, heads * head), or a dimension of its own."""
+    if len(shape) == 3:
+        return dims.quotient([shape[2]], [heads])
+    return shape[-1] if len(shape) > 3 else call.fresh()
 
 
 def _value_size(call: Call, query: Shape, key: Shape | None, value: Shape | None) -> Dim:
