@@ -25,17 +25,13 @@ the leader. Both sides write before they read, sequentially consistent, so no wa
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from rewrite.codegen.ir import Function, Module
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Code
 from rewrite.codegen.runloop_layout import (
-    CONDITION_OFFSET,
-    LOCK_BYTES,
     PATCH_WORDS,
     STEP_WORDS,
     Control,
@@ -49,27 +45,15 @@ from rewrite.codegen.runloop_layout import (
     get_word,
     set_word,
 )
+from rewrite.codegen.runloop_waiting import (
+    LOW_HALF,
+    Parking,
+    Waiting,
+    claimable,
+    locks,
+    nothing,
+)
 from rewrite.codegen.value import Value
-
-
-@dataclass(frozen=True, slots=True)
-class Parking:
-    """How a thread sleeps until a word changes.
-
-    `futex`: the number of Linux's system call of that name; 0: POSIX mutexes and conditions.
-    """
-
-    futex: int
-
-
-# Numbers of Linux: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
-_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-CONDITION = Parking(0)
-
-
-def parking_of(isa: Isa) -> Parking:
-    return Parking(_FUTEX.get(isa.arch, 0) if "linux" in isa.triple else 0)
-
 
 # --- the two functions --------------------------------------------------------------------------
 
@@ -124,6 +108,7 @@ class _Writer:
         self.module = module
         self.isa = isa
         self.parking = parking
+        self.wait = Waiting(module, isa, parking)
 
     def run(self, symbol: str, profiled: bool) -> None:
         self._share()
@@ -146,13 +131,13 @@ class _Writer:
             status = self._call(f, control, pool, record, scratch)
             after = before
             if profiled:
-                after = self._now(f, clock)
+                after = self.wait.now(f, clock)
                 spent = f.at(times, i, "i64")
                 f.store(f.load("i64", spent) + (after - before), spent)
             watch = f.compare("!=", get_word(f, record, Step.WATCH), 0)
             late, until = f.if_(
                 watch,
-                lambda: _late(f, after if profiled else self._now(f, clock), deadline, slice_),
+                lambda: _late(f, after if profiled else self.wait.now(f, clock), deadline, slice_),
                 lambda: (f.const(False, "i1"), deadline),
                 2,
             )
@@ -164,7 +149,7 @@ class _Writer:
             return again, following, until, after, status
 
         zero = f.const(0, "i64")
-        begin = self._now(f, clock) if profiled else zero
+        begin = self.wait.now(f, clock) if profiled else zero
         following, _, _, status = f.while_(step, [first, zero, begin, zero])
         set_word(f, control, Control.STATUS, status)
         restore()
@@ -181,9 +166,9 @@ class _Writer:
         def turn(count: Value, since: Value) -> tuple[Value, ...]:
             """One look at the pool; `since`: when it last had work, `count`: looks since then."""
             worked = f.if_(
-                _claimable(f, atomic_load(f, pool, Pool.STATE, "acquire")),
+                claimable(f, atomic_load(f, pool, Pool.STATE, "acquire")),
                 lambda: (f.call("share", "i64", pool, thread), f.const(0, "i64")),
-                lambda: (self._pause(f), count + 1),
+                lambda: (self.wait.pause(f), count + 1),
                 2,
             )[1]
             rest = f.binary("and", worked, 63)
@@ -192,17 +177,17 @@ class _Writer:
             return again, worked, since_
 
         def clocked(count: Value, since: Value) -> tuple[Value, Value]:
-            now = self._now(f, clock)
+            now = self.wait.now(f, clock)
             fresh = f.compare("==", count, 0)
             begun = f.select(fresh, now, since)
             bored = f.compare(">", now - begun, spin)
-            f.if_(bored, lambda: self._sleep(f, pool))
+            f.if_(bored, lambda: self.wait.sleep(f, pool))
             stop = atomic_load(f, pool, Pool.STOP, "acquire")
-            rested = f.if_(bored, lambda: self._now(f, clock), lambda: begun, 1)[0]
+            rested = f.if_(bored, lambda: self.wait.now(f, clock), lambda: begun, 1)[0]
             return rested, f.compare("==", stop, 0)
 
         yes = f.const(True, "i1")
-        f.while_(turn, [f.const(0, "i64"), self._now(f, clock)])
+        f.while_(turn, [f.const(0, "i64"), self.wait.now(f, clock)])
         f.ret(0)
 
     def gate(self, symbol: str) -> None:
@@ -211,13 +196,13 @@ class _Writer:
 
         def prepare() -> None:
             for lock in (0, 1) if not self.parking.futex else ():
-                mutex, condition = _locks(f, pool, lock)
+                mutex, condition = locks(f, pool, lock)
                 f.call("pthread_mutex_init", "i32", mutex, f.zero("ptr"))
                 f.call("pthread_cond_init", "i32", condition, f.zero("ptr"))
 
         def end() -> None:
             atomic_store(f, pool, Pool.STOP, f.const(1, "i64"))
-            self._wake_workers(f, pool)
+            self.wait.wake_workers(f, pool)
 
         f.if_(f.compare("==", f.arg("stop"), 0), prepare, end)
         f.ret(0)
@@ -255,9 +240,9 @@ class _Writer:
         chunks = get_word(f, record, Step.CHUNKS)
         atomic_store(f, pool, Pool.STATE, f.binary("shl", chunks, 32))
         asleep = atomic_load(f, pool, Pool.SLEEPERS, "seq_cst")
-        f.if_(f.compare("!=", asleep, 0), lambda: self._wake_workers(f, pool))
+        f.if_(f.compare("!=", asleep, 0), lambda: self.wait.summon(f, pool))
         f.call("share", "i64", pool, f.const(0, "i64"))
-        self._await(f, pool, chunks)
+        self.wait.await_done(f, pool, chunks)
         f.ret(get_word(f, pool, Pool.STATUS))
 
     def _share(self) -> None:
@@ -277,121 +262,24 @@ class _Writer:
             scratch = f.at(get_word(f, pool, Pool.SCRATCH, "ptr"), mine)
 
             def work(ticket: Value, count: Value) -> tuple[Value, ...]:
-                begin = f.binary("and", ticket, _LOW) * chunk
+                begin = f.binary("and", ticket, LOW_HALF) * chunk
                 end = f.intrinsic("llvm.smin", "i64", begin + chunk, items)
                 status = _kernel(f, kernel, words, begin, end, scratch)
                 f.if_(
                     f.compare("!=", status, 0), lambda: atomic_maximum(f, pool, Pool.STATUS, status)
                 )
                 following = atomic_add(f, pool, Pool.STATE, 1)
-                return _claimable(f, following), following, count + 1
+                return claimable(f, following), following, count + 1
 
             _, count = f.while_(work, [first, f.const(0, "i64")])
             before = atomic_add(f, pool, Pool.DONE, count)
             last = f.compare("==", before + count, f.binary("lshr", first, 32))
             waits = f.compare("!=", atomic_load(f, pool, Pool.WAITING, "seq_cst"), 0)
-            f.if_(f.binary("and", last, waits), lambda: self._wake(f, pool, Pool.DONE, 0))
+            f.if_(f.binary("and", last, waits), lambda: self.wait.wake(f, pool, Pool.DONE, 0))
 
         first = atomic_add(f, pool, Pool.STATE, 1)
-        f.if_(_claimable(f, first), claimed)
+        f.if_(claimable(f, first), claimed)
         f.ret(0)
-
-    # --- waiting --------------------------------------------------------------------------------
-
-    def _await(self, f: Function, pool: Value, chunks: Value) -> None:
-        """The leader waits until DONE is `chunks`: spins a while, then sleeps."""
-        clock = f.slot("i64", count=2)
-        spin = get_word(f, pool, Pool.SPIN)
-
-        def sleep() -> None:
-            atomic_store(f, pool, Pool.WAITING, f.const(1, "i64"))
-            done = atomic_load(f, pool, Pool.DONE, "seq_cst")
-            missing = f.compare("!=", done, chunks)
-            f.if_(missing, lambda: self._park(f, pool, Pool.DONE, done, 0))
-            atomic_store(f, pool, Pool.WAITING, f.const(0, "i64"))
-
-        def clocked(since: Value) -> Value:
-            now = self._now(f, clock)
-            begun = f.select(f.compare("==", since, 0), now, since)
-            f.if_(f.compare(">", now - begun, spin), sleep)
-            return begun
-
-        def turn(count: Value, since: Value) -> tuple[Value, ...]:
-            self._pause(f)
-            looks = count + 1
-            look = f.compare("==", f.binary("and", looks, 63), 0)
-            begun = f.if_(look, lambda: clocked(since), lambda: since, 1)[0]
-            done = atomic_load(f, pool, Pool.DONE, "acquire")
-            return f.compare("!=", done, chunks), looks, begun
-
-        zero = f.const(0, "i64")
-        done = atomic_load(f, pool, Pool.DONE, "acquire")
-        f.if_(f.compare("!=", done, chunks), lambda: _nothing(f.while_(turn, [zero, zero])))
-
-    def _sleep(self, f: Function, pool: Value) -> None:
-        """A worker sleeps until there is a new step or the pool stops."""
-        atomic_add(f, pool, Pool.SLEEPERS, 1)
-        generation = atomic_load(f, pool, Pool.GENERATION, "seq_cst")
-        state = atomic_load(f, pool, Pool.STATE, "seq_cst")
-        stop = f.compare("!=", atomic_load(f, pool, Pool.STOP, "seq_cst"), 0)
-        busy = f.binary("or", _claimable(f, state), stop)
-        f.if_(busy, lambda: None, lambda: self._park(f, pool, Pool.GENERATION, generation, 1))
-        atomic_add(f, pool, Pool.SLEEPERS, -1)
-
-    def _wake_workers(self, f: Function, pool: Value) -> None:
-        atomic_add(f, pool, Pool.GENERATION, 1)
-        self._wake(f, pool, Pool.GENERATION, 1)
-
-    def _park(self, f: Function, pool: Value, word: Pool, seen: Value, lock: int) -> None:
-        """Sleep while the low half of the word is what was seen; may return without cause."""
-        address = f.at(pool, int(word), "i64")
-        low = f.cast("trunc", seen, "i32")
-        if self.parking.futex:
-            self._futex(f, address, _WAIT, low)
-            return
-        mutex, condition = _locks(f, pool, lock)
-        f.call("pthread_mutex_lock", "i32", mutex)
-        now = f.cast("trunc", atomic_load(f, pool, word, "seq_cst"), "i32")
-        f.if_(
-            f.compare("==", now, low),
-            lambda: _nothing(f.call("pthread_cond_wait", "i32", condition, mutex)),
-        )
-        f.call("pthread_mutex_unlock", "i32", mutex)
-
-    def _wake(self, f: Function, pool: Value, word: Pool, lock: int) -> None:
-        """Wake all who sleep on a word."""
-        if self.parking.futex:
-            self._futex(f, f.at(pool, int(word), "i64"), _WAKE, f.const(2**31 - 1, "i32"))
-            return
-        mutex, condition = _locks(f, pool, lock)
-        f.call("pthread_mutex_lock", "i32", mutex)
-        f.call("pthread_cond_broadcast", "i32", condition)
-        f.call("pthread_mutex_unlock", "i32", mutex)
-
-    def _futex(self, f: Function, address: Value, operation: int, value: Value) -> None:
-        self.module.declare("syscall", "i64", ["i64", "..."])
-        f.op(
-            f"call i64 (i64, ...) @syscall(i64 {self.parking.futex}, ptr {address.text}, "
-            f"i32 {operation}, i32 {value.text}, ptr null, ptr null, i32 0)",
-            "i64",
-        )
-
-    # --- the machine ----------------------------------------------------------------------------
-
-    def _now(self, f: Function, clock: Value) -> Value:
-        """Nanoseconds of the steady clock; `clock`: 16 bytes for the answer."""
-        f.call("clock_gettime", "i32", f.const(time.CLOCK_MONOTONIC, "i32"), clock)
-        seconds = f.load("i64", clock)
-        found: Value = seconds * 1_000_000_000 + f.load("i64", f.at(clock, 1, "i64"))
-        return found
-
-    def _pause(self, f: Function) -> Value:
-        """Tells the processor that this thread waits."""
-        if self.isa.arch == "x86_64":
-            f.call("llvm.x86.sse2.pause", "void")
-        elif self.isa.arch == "aarch64":
-            f.call("llvm.aarch64.hint", "void", f.const(1, "i32"))
-        return f.const(0, "i64")
 
     def _standard_floats(self, f: Function) -> Callable[[], None]:
         """Rounds to nearest and keeps subnormal numbers, whatever a library of this process has
@@ -401,14 +289,12 @@ class _Writer:
         if self.isa.arch == "aarch64":
             before = f.call("llvm.aarch64.get.fpcr", "i64")
             f.call("llvm.aarch64.set.fpcr", "void", f.const(0, "i64"))
-            return lambda: _nothing(f.call("llvm.aarch64.set.fpcr", "void", before))
+            return lambda: nothing(f.call("llvm.aarch64.set.fpcr", "void", before))
         return lambda: None
 
 
 # --- parts of them ------------------------------------------------------------------------------
 
-_WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE with FUTEX_PRIVATE_FLAG
-_LOW = (1 << 32) - 1
 _MXCSR = 0x1F80  # its value at a process's start: all exceptions masked, nothing flushed
 _PUBLISHED = (
     (Pool.KERNEL, Step.KERNEL),
@@ -446,23 +332,9 @@ def _kernel(
     return f.op(f"call i64 {kernel.text}({passed})", "i64")
 
 
-def _claimable(f: Function, state: Value) -> Value:
-    """Whether a state, or a ticket, has a chunk left."""
-    return f.compare("<", f.binary("and", state, _LOW), f.binary("lshr", state, 32))
-
-
-def _locks(f: Function, pool: Value, lock: int) -> tuple[Value, Value]:
-    mutex = f.at(pool, Pool.LOCKS * 8 + lock * LOCK_BYTES)
-    return mutex, f.at(mutex, CONDITION_OFFSET)
-
-
 def _mxcsr(f: Function) -> Callable[[], None]:
     kept, standard = f.slot("i32"), f.slot("i32")
     f.store(f.const(_MXCSR, "i32"), standard)
     f.call("llvm.x86.sse.stmxcsr", "void", kept)
     f.call("llvm.x86.sse.ldmxcsr", "void", standard)
-    return lambda: _nothing(f.call("llvm.x86.sse.ldmxcsr", "void", kept))
-
-
-def _nothing(_: object) -> None:
-    """For what is called for its effect where nothing is to be carried on."""
+    return lambda: nothing(f.call("llvm.x86.sse.ldmxcsr", "void", kept))

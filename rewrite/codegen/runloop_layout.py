@@ -65,10 +65,17 @@ class Pool(IntEnum):
     SLEEPERS = 49
     STOP = 64
     SPIN = 65
+    PLACED = 66  # workers whose processors are chosen; 0: the system alone chooses
+    CPU = 67  # where the leader was when they were chosen last
     LOCKS = 80  # room for two of the system's mutexes with their conditions
+    ALLOWED = 208  # a bit per processor that this process may use
+    OTHERS = 224  # the same without the leader's
+    THREADS = 240  # the system's numbers of the workers
 
 
-CONTROL_WORDS, STEP_WORDS, PATCH_WORDS, POOL_WORDS = 16, 8, 3, 80 + 128
+CONTROL_WORDS, STEP_WORDS, PATCH_WORDS = 16, 8, 3
+POOL_WORDS = int(Pool.THREADS)  # and one per worker
+CPU_WORDS = 16  # of 64 processors each
 LOCK_BYTES, CONDITION_OFFSET = 512, 256  # a mutex, and its condition behind it
 
 

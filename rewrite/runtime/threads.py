@@ -13,14 +13,18 @@ wait for each other nor use more threads than there are.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import weakref
 from typing import Any
 
+import numpy as np
+
 from rewrite.codegen.compile import to_object
 from rewrite.codegen.kernel import Code
-from rewrite.codegen.runloop import Parking, gate_code, parking_of, worker_code
-from rewrite.codegen.runloop_layout import POOL_WORDS, Pool
+from rewrite.codegen.runloop import gate_code, worker_code
+from rewrite.codegen.runloop_layout import CPU_WORDS, POOL_WORDS, Pool
+from rewrite.codegen.runloop_waiting import Parking, parking_of
 from rewrite.errors import error
 from rewrite.runtime.forks import renew_after_fork
 from rewrite.runtime.memory import Array, address_of, words
@@ -82,7 +86,7 @@ class Workers:
             end()
 
     def _start(self) -> None:
-        pool = words(POOL_WORDS)
+        pool = words(POOL_WORDS + self.count)
         pool[Pool.SPIN] = SPIN_NANOSECONDS
         address = address_of(pool)
         gate = self._function(gate_code(self._objects.isa, self.parking))
@@ -104,11 +108,27 @@ class Workers:
                     f"thread {number + 1} of {self.count + 1} cannot be started: {problem}",
                     hint="ask for fewer threads, or raise the limit of processes (ulimit -u)",
                 ) from None
+        if self.parking.futex:
+            _let_place(pool, threads)
         self._pool, self._address = pool, address
 
     def _function(self, code: Code) -> Any:
         isa = self._objects.isa
         return _FUNCTION(self._objects.load(code.symbol, lambda: to_object(code, isa)))
+
+
+def _let_place(pool: Array, threads: list[threading.Thread]) -> None:
+    """Tells the pool which processors there are, if each worker can have one beside the leader."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) <= len(threads) or allowed[-1] >= 64 * CPU_WORDS:
+        return
+    bits = np.zeros(64 * CPU_WORDS, np.uint8)
+    bits[allowed] = 1
+    packed = np.packbits(bits, bitorder="little").view(np.int64)
+    pool[Pool.ALLOWED : Pool.ALLOWED + CPU_WORDS] = packed
+    pool[Pool.THREADS : Pool.THREADS + len(threads)] = [thread.native_id for thread in threads]
+    pool[Pool.CPU] = -1
+    pool[Pool.PLACED] = len(threads)
 
 
 def _live(work: Any, pool: Array, number: int) -> None:

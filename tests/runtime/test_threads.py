@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from rewrite.codegen.runloop import CONDITION, Parking, parking_of
+from rewrite.codegen.runloop_waiting import CONDITION, Parking, parking_of
 from rewrite.errors import RewriteError
 from rewrite.plan.spec import Plan
 from rewrite.runtime import instance as instance_module
@@ -106,6 +106,25 @@ def test_workers_wake_up(parking: Parking | None, monkeypatch: pytest.MonkeyPatc
 def test_a_native_wait_is_used_here() -> None:
     if sys.platform == "linux" and CpuDevice().isa.arch in ("x86_64", "aarch64"):
         assert parking_of(CpuDevice().isa).futex
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+def test_workers_are_kept_off_the_leaders_processor() -> None:
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2 or not parking_of(CpuDevice().isa).futex:
+        pytest.skip("one processor")
+    device = running(2)
+    instance = device.load(mixed_plan())
+    x = numbers(64 * WIDTH)
+    time.sleep(0.01)
+    instance.run([x], [np.empty_like(x)])  # wakes the worker
+    (worker,) = (t for t in threading.enumerate() if t.name in ours() and t.ident not in OTHERS)
+    assert worker.native_id is not None
+    there = os.sched_getaffinity(worker.native_id)
+    assert there < allowed
+    assert len(there) == len(allowed) - 1
+    assert os.sched_getaffinity(0) == allowed
+    device.close()
 
 
 def test_sessions_in_threads_at_once() -> None:
