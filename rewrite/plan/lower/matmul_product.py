@@ -141,7 +141,9 @@ def in_panels(low: Lowering, right: Right, scheme: Scheme) -> Panels:
     tile = tile_shape(low.machine, scheme.total, n)
     steps = -(-k // scheme.group)
     panel = steps * scheme.group * tile.columns
-    if right.tensor is not None:
+    if right.tensor is not None and right.tensor.buffer.region == "constant":
+        made = _constant_panels(low, right.tensor, scheme, tile)
+    elif right.tensor is not None:
         sizes = (*batch, -(-n // tile.columns), panel)
         made = _packed(low, right.tensor, scheme, tile, sizes)
     elif right.array is not None:
@@ -154,6 +156,20 @@ def in_panels(low: Lowering, right: Right, scheme: Scheme) -> Panels:
 
         made = low.packed(right.index, ("panels", right.key, scheme, tile), make)
     return Panels(made, right.shape, tile, steps)
+
+
+def _constant_panels(low: Lowering, tensor: Tensor, scheme: Scheme, tile: TileShape) -> Tensor:
+    """A view of data that are known."""
+    data = low.constants[tensor.buffer.index]
+
+    def make(array: Array) -> Array:
+        strides = tuple(s * array.itemsize for s in tensor.view.strides)
+        start = array.reshape(-1)[tensor.offset :]
+        matrix = np.lib.stride_tricks.as_strided(start, tensor.shape, strides, writeable=False)
+        return _made(matrix, scheme, tile)
+
+    key = ("panels", tensor.view, tensor.offset, scheme, tile)
+    return low.constant(low.weights.packed(data, key, make))
 
 
 def _made(matrix: Array, scheme: Scheme, tile: TileShape) -> Array:

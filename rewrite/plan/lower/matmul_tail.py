@@ -45,10 +45,16 @@ class Tail:
         return len(self.tensors)
 
     def value(
-        self, name: str, *args: Arg, dtype: str = "", attributes: Sequence[tuple[str, Any]] = ()
+        self,
+        name: str,
+        *args: Arg,
+        dtype: str = "",
+        attributes: Sequence[tuple[str, Any]] = (),
+        domain: str = "",
     ) -> int:
         """One step; gives the number of its result."""
-        self.steps.append(Step("", name, args, dtype or self.total, tuple(attributes), _OPSET))
+        kept = tuple(attributes)
+        self.steps.append(Step(domain, name, args, dtype or self.total, kept, _OPSET))
         return _STEP + len(self.steps) - 1
 
     def then(self, name: str, *args: Arg, dtype: str = "") -> None:
@@ -62,7 +68,7 @@ class Tail:
         self, epilogue: Body | None, given: Sequence[Tensor]
     ) -> tuple[Body | None, list[Tensor]]:
         """The steps so far, then those of the epilogue. None: the sum is stored as it is."""
-        if epilogue is not None or self.steps:
+        if epilogue is not None or self.steps or self.dtype[0] in "us":
             now = self.steps[self.last - _STEP].dtype if self.last else self.total
             if now != self.dtype:
                 self.last = self.cast(self.last, self.dtype)
