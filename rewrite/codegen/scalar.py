@@ -78,7 +78,7 @@ class Scalars:
         """The remainder with the sign of x."""
         a, b = self._pair(x, y)
         if is_float(a.type):
-            return power.float_remainder(self.f, self.isa, a, b)
+            return power.float_remainder(self.f, a, b)
         return remainder_of(self.f, a, b, self.signed, self.fault)
 
     def pow(self, x: Any, y: Any) -> Value:
