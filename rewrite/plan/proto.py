@@ -17,6 +17,7 @@ from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from rewrite.errors import error
 from rewrite.graph.write import write_attribute
+from rewrite.plan.expansions import expansion
 from rewrite.plan.instance import Array, Instance, is_concrete
 from rewrite.plan.program import Graph, Op, constant_of
 from rewrite.schema import DTYPE_OF, DTYPES, UNKNOWN, Type
@@ -118,10 +119,14 @@ def _type_of(proto: TypeProto | None) -> Type:
 
 
 def body_of(op: Op, made: Instance, fresh: Callable[[str], int]) -> Graph | None:
-    """The function that the standard defines the operator by, over the op's own values.
+    """The function that the standard, or expansions.py, defines the operator by, over the op's own
+    values.
 
-    None where it has none, or not for these operands.
+    None where there is none, or not for these operands.
     """
+    expanded = expansion(op.domain, op.name)
+    if expanded is not None:
+        return _spliced(op, expanded, fresh)
     schema = schema_of(op.domain, op.name, op.opset)
     if schema is None or any(isinstance(v, Graph) for v in op.attributes.values()):
         return None
