@@ -154,17 +154,16 @@ def _zero(zero_point: Array | None) -> Array:
 def multi_head_attention_value(e: Evaluation) -> Arrays | None:
     q, k, v = e.array(0), e.optional(1), e.optional(2)
     heads = e.integer("num_heads", 1)
-    if q.ndim != 3 or k is None or v is None or e.optional(8) is not None or e.n_outputs > 3:
+    if q.ndim != 3 or k is None or v is None or (e.n_outputs > 3 and k.ndim != 4):
         return None
     parts = [widen(x, False) for x in (q, k, v)]
     parts = _biased(parts, e.optional(3))
     q4, k4, v4 = (split_heads(x, heads) if x.ndim == 3 else x for x in parts)
-    past_k, past_v = e.optional(6), e.optional(7)
-    if past_k is not None and past_v is not None:
-        k4 = np.concatenate([widen(past_k, False), k4], axis=2)
-        v4 = np.concatenate([widen(past_v, False), v4], axis=2)
-    before = 0 if past_k is None else past_k.shape[2]
-    sizes = Sizes(len(q4), q4.shape[2], k4.shape[2], before)
+    found = _extended(e, k4, v4)
+    if found is None:
+        return None
+    k4, v4, before, seen = found
+    sizes = Sizes(len(q4), q4.shape[2], seen, before)
     filtered = e.float32("mask_filter_value", -10000.0)
     bias = additive(e.optional(4), sizes, filtered, e.integer("unidirectional", 0) != 0)
     if bias is None:
@@ -172,8 +171,34 @@ def multi_head_attention_value(e: Evaluation) -> Arrays | None:
     extra = e.optional(5)
     if extra is not None:
         bias = bias + widen(extra, False)
-    y = merge_heads(attend(q4, k4, v4, _scale(e, q4.shape[3]), bias))
-    return tuple(a.astype(q.dtype) for a in (y, k4, v4)[: e.n_outputs])
+    scale = _scale(e, q4.shape[3])
+    y = merge_heads(attend(q4, k4[:, :, :seen], v4[:, :, :seen], scale, bias))
+    scores = np.matmul(q4, np.swapaxes(k4[:, :, :seen], -1, -2)) * scale + bias
+    return tuple(a.astype(q.dtype) for a in (y, k4, v4, scores)[: e.n_outputs])
+
+
+def _extended(e: Evaluation, k: Array, v: Array) -> tuple[Array, Array, int, int] | None:
+    """Keys and values with those of the past, how many came before, how many there are now.
+
+    With `past_sequence_length` the past lies in a buffer that has room for more, and beams may
+    share it (`cache_indirection`), of which only one is taken here.
+    """
+    past_k, past_v, start = e.optional(6), e.optional(7), e.optional(8)
+    if past_k is None or past_v is None:
+        return k, v, 0, k.shape[2]
+    past_k, past_v = widen(past_k, False), widen(past_v, False)
+    if start is None:
+        keys = np.concatenate([past_k, k], axis=2)
+        values = np.concatenate([past_v, v], axis=2)
+        return keys, values, past_k.shape[2], keys.shape[2]
+    beams = e.optional(9)
+    before = int(start.reshape(-1)[0])
+    end = before + k.shape[2]
+    if end > past_k.shape[2] or (beams is not None and beams.shape[1] > 1):
+        return None
+    keys, values = past_k.copy(), past_v.copy()
+    keys[:, :, before:end], values[:, :, before:end] = k, v
+    return keys, values, before, end
 
 
 def _biased(parts: list[Array], bias: Array | None) -> list[Array]:

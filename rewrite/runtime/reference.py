@@ -25,7 +25,7 @@ import onnx
 from onnx import helper
 
 from rewrite.errors import RewriteError, error
-from rewrite.ops import legacy, registry
+from rewrite.ops import legacy, registry, schemas
 from rewrite.ops.call import Array
 from rewrite.ops.dtypes import of_numpy
 from rewrite.ops.evaluate import evaluate
@@ -108,6 +108,9 @@ def _declared(
     arrays = newest_form(node, opset, attributes, inputs)
     if arrays is None:
         return None
+    versions = schemas.versions("" if node.domain in _STANDARD else node.domain, node.op_type)
+    if versions and opset < versions[0].since:
+        opset = versions[0].since  # ONNX Runtime runs LayerNormalization, Gelu, ... in any opset
     found = evaluate(node.domain, node.op_type, opset, arrays, attributes, len(node.output))
     return [np.asarray(array) for array in found] if found else None
 

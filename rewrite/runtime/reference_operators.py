@@ -1,7 +1,7 @@
 """Operators that neither `rewrite.ops` nor onnx's evaluator computes.
 
 In: a node, its attributes as plain values and its operands, as `reference.run_node` has them. Out:
-the values of its outputs, or None for an operator that is not here.
+the values of its outputs, or None for an operator, or a form of one, that is not here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 
 from rewrite.ops.dtypes import to_numpy
-from rewrite.runtime.strings import to_text
+from rewrite.runtime import reference_ml
 from rewrite.schema import DTYPE_OF
 
 Attributes = Mapping[str, Any]
-Operator = Callable[[Attributes, Sequence[Any]], list[Any]]
+Operator = Callable[[Attributes, Sequence[Any]], list[Any] | None]
 
 
 def compute(
@@ -97,67 +97,11 @@ def _cells(start: int, size: int, count: int, limit: int) -> list[tuple[int, int
     return ends
 
 
-# --- ai.onnx.ml --------------------------------------------------------------------------------
-
-
-def _zip_map(attributes: Attributes, inputs: Sequence[Any]) -> list[Any]:
-    """One map from class to score per row."""
-    keys = _keys(attributes, "classlabels_strings", "classlabels_int64s")
-    scores = np.atleast_2d(inputs[0])
-    if scores.shape[1] != len(keys):
-        raise ValueError(f"{scores.shape[1]} scores for {len(keys)} classes")
-    return [[dict(zip(keys, row, strict=True)) for row in scores]]
-
-
-def _keys(attributes: Attributes, *names: str) -> list[Any]:
-    for name in names:
-        found = attributes.get(name)
-        if found is not None and len(found):
-            return list(to_text(np.array(list(found), object if name.endswith("s") else None)))
-    raise ValueError(f"none of {', '.join(names)} is given")
-
-
-def _cast_map(attributes: Attributes, inputs: Sequence[Any]) -> list[Any]:
-    """A map from integers to a row of numbers or strings: in order, or each at its index."""
-    given = inputs[0]
-    kind = _word(attributes.get("cast_to", "TO_FLOAT"))
-    items = [given[key] for key in sorted(given)]
-    if _word(attributes.get("map_form", "DENSE")) == "SPARSE":
-        length = int(attributes.get("max_map", 1))
-        blank = type(items[0])() if items else 0.0
-        items = [given.get(k, blank) for k in range(length)]
-    if kind == "TO_STRING":
-        return [np.array([[str(v) for v in items]], object)]
-    return [np.array([[float(v) for v in items]], np.float32 if kind == "TO_FLOAT" else np.int64)]
-
-
-def _word(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _category_mapper(attributes: Attributes, inputs: Sequence[Any]) -> list[Any]:
-    """Strings to integers or the other way round, by a table."""
-    names = to_text(np.array(list(attributes["cats_strings"]), object)).tolist()
-    numbers = [int(v) for v in attributes["cats_int64s"]]
-    x = inputs[0]
-    if x.dtype == object:
-        table = dict(zip(names, numbers, strict=True))
-        default = int(attributes.get("default_int64", -1))
-        found = [table.get(item, default) for item in x.ravel()]
-        return [np.array(found, np.int64).reshape(x.shape)]
-    back = dict(zip(numbers, names, strict=True))
-    blank = _word(attributes.get("default_string", "_Unused"))
-    words = np.array([back.get(int(item), blank) for item in x.ravel()], object)
-    return [words.reshape(x.shape)]
-
-
 OPERATORS: Mapping[tuple[str, str], Operator] = {
     ("", "Optional"): _optional,
     ("", "OptionalHasElement"): _has_element,
     ("", "OptionalGetElement"): _get_element,
     ("", "Multinomial"): _multinomial,
     ("", "MaxRoiPool"): _max_roi_pool,
-    ("ai.onnx.ml", "ZipMap"): _zip_map,
-    ("ai.onnx.ml", "CastMap"): _cast_map,
-    ("ai.onnx.ml", "CategoryMapper"): _category_mapper,
+    **{("ai.onnx.ml", name): operator for name, operator in reference_ml.OPERATORS.items()},
 }

@@ -48,6 +48,7 @@ ATTENTION = [
     ms("Attention", X, W, B, None, "f32 2,2,2,5,4", out=2, **HEADS),
     ms("Attention", X, W, B, None, "f32 2,2,2,5,4", out=2, unidirectional=1, **HEADS),
     ms("Attention", X, W, B, whole(*[[1] * 7 + [0]] * 2), "f32 2,2,2,5,4", out=2, **HEADS),
+    ms("Attention", X, W, B, whole([0], [0]), "f32 2,2,2,5,4", out=2, **HEADS),
     ms("Attention", X, W, B, None, None, "f32 2,2,3,3", **HEADS),
     ms("Attention", X, W, B, None, None, "f32 1,1,3,3", **HEADS),
     ms("Attention", X, W, B, scale=0.3, **HEADS),
@@ -81,6 +82,16 @@ MULTI_HEAD = [
     ms("MultiHeadAttention", *SELF, None, None, None, *PAST, out=3, unidirectional=1, **HEADS),
     ms("MultiHeadAttention", "f32 2,1,8", "f32 2,1,8", "f32 2,1,8", None, None, None, *PAST, out=3,
        **HEADS),
+]  # fmt: skip
+
+# The past in a buffer with room, one beam.
+BEAM = (whole(2), np.zeros((2, 1, 5), np.int32))
+ONE = ("f32 2,1,8",) * 3
+MULTI_HEAD += [
+    ms("MultiHeadAttention", *ONE, "f32 24", None, None, "f32 2,2,5,4", "f32 2,2,5,4", *BEAM,
+       out=3, data=9, unidirectional=1, **HEADS),
+    ms("MultiHeadAttention", "f32 2,1,8", "f32 2,2,5,4", "f32 2,2,5,4", "f32 24", None, None, None,
+       None, *BEAM, out=1, data=9, **HEADS),
 ]  # fmt: skip
 
 GROUPS = {"num_heads": 4, "kv_num_heads": 2}
