@@ -1,0 +1,217 @@
+"""Places of extremes (rewrite/plan/specs/reduce.py).
+
+In: an `ArgExtreme` spec. Out: code. Every lane keeps the best element that it has met and its place;
+where lanes lie along the axis, the best of the lanes is found at the end, and among equal ones the
+first or the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rewrite.codegen.ir import Function, Int
+from rewrite.codegen.isa import Isa
+from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.kernels.rows_memory import (
+    Partial,
+    load_partial,
+    partial,
+    slot_for_partial,
+    store_partial,
+)
+from rewrite.codegen.memory import load, memory_type, register_type, store
+from rewrite.codegen.types import bits, is_float, like, vector
+from rewrite.codegen.value import Value
+from rewrite.plan.specs.reduce import ArgExtreme
+
+
+@emits(ArgExtreme)
+def arg_extreme(k: Kernel, spec: ArgExtreme) -> None:
+    """Along or across vectors."""
+    _Search(k, spec).write()
+
+
+class _Search:
+    def __init__(self, k: Kernel, spec: ArgExtreme) -> None:
+        self.f: Function = k.f
+        self.isa: Isa = k.isa
+        self.k, self.spec = k, spec
+        self.x, self.out = k.pointer(0), k.pointer(1)
+        self.n, self.inner, self.group = k.integer(2), k.integer(3), k.integer(4)
+        register = register_type(spec.dtype, 0)
+        self.lanes = max(1, min(64, k.isa.vector_bytes // max(4, bits(register) // 8)))
+        self.index = f"i{max(32, bits(register))}"
+        self.slot = slot_for_partial(k.f)
+
+    def write(self) -> None:
+        f = self.f
+        if self.spec.inner_one:
+            f.loop(self.k.begin, self.k.end, self.row)
+            return
+        groups = f.binary("udiv", self.inner + self.group - 1, self.group)
+
+        def item(number: Value) -> None:
+            outer = f.binary("udiv", number, groups)
+            first = f.mul(f.sub(number, f.mul(outer, groups)), self.group)
+            width = f.intrinsic("llvm.smin", "i64", self.group, f.sub(self.inner, first))
+            self.strip(outer, first, width)
+
+        f.loop(self.k.begin, self.k.end, item)
+
+    # --- comparing ---------------------------------------------------------------------------
+
+    def better(self, x: Value, best: Value) -> Value:
+        """Whether x, which comes later, takes the place of the best one."""
+        f, spec = self.f, self.spec
+        sign = (">" if spec.largest else "<") + ("=" if spec.last else "")
+        if spec.dtype == "bool":
+            x, best = (f.cast("zext", v, like(v.type, "i8")) for v in (x, best))
+        wins = f.compare(sign, x, best, signed=spec.dtype[0] == "s")
+        if not is_float(x.type):
+            return wins
+        # A NaN takes the place of a number; of NaNs the last one of the first.
+        nan = f.compare("!=", x, x)
+        if not spec.last:
+            nan = f.binary("and", nan, f.compare("==", best, best))
+        return f.binary("or", wins, nan)
+
+    def taken(
+        self, x: Value, place: Value, best: Value, best_place: Value, inside: Value | None = None
+    ) -> list[Value]:
+        f = self.f
+        wins = self.better(x, best)
+        if inside is not None:
+            wins = f.binary("and", wins, inside)
+        return [f.select(wins, x, best), f.select(wins, place, best_place)]
+
+    # --- along -------------------------------------------------------------------------------
+
+    def row(self, item: Value) -> None:
+        """One row of n neighbours; every lane starts with the first element."""
+        f, count, dtype = self.f, self.lanes, self.spec.dtype
+        name, index = memory_type(dtype), vector(self.index, self.lanes)
+        base = f.at(self.x, f.mul(item, self.n), name)
+        some = f.binary("and", self.n, -count)
+        first = load(f, self.isa, dtype, base, count, 0)
+        places = f.iota(index)
+
+        def turn(i: Value, best: Value, place: Value) -> list[Value]:
+            x = load(f, self.isa, dtype, f.at(base, i, name), count)
+            here = f.add(f.splat(self.narrow(i), index), places)
+            return self.taken(x, here, best, place)
+
+        best = f.loop(0, some, turn, [first, f.zero(index)], count)
+
+        def tail() -> list[Value]:
+            part = partial(f, f.sub(self.n, some), count, self.slot)
+            x = load_partial(f, self.isa, dtype, f.at(base, some, name), count, 1, part)
+            here = f.add(f.splat(self.narrow(some), index), places)
+            return self.taken(x, here, best[0], best[1], part.bits)
+
+        best = f.if_(f.compare("<", some, self.n), tail, lambda: best, 2)
+        place = f.cast("zext", self.of_lanes(best[0], best[1]), "i64")
+        if self.spec.hot is None:
+            f.store(place, f.at(self.out, item, "i64"))
+            return
+        hot = self.spec.hot
+        out = f.at(self.out, f.mul(item, self.n), memory_type(hot))
+        zero, one = (f.const(v, register_type(hot, 0)) for v in (0, 1))
+
+        def write(i: Value) -> None:
+            store(f, self.isa, hot, zero, f.at(out, i, memory_type(hot)), 0)
+
+        f.loop(0, self.n, write)
+        store(f, self.isa, hot, one, f.at(out, place, memory_type(hot)), 0)
+
+    def narrow(self, i: Value) -> Value:
+        return i if self.index == "i64" else self.f.cast("trunc", i, self.index)
+
+    def of_lanes(self, best: Value, place: Value) -> Value:
+        """The place of the best lane. Lanes are compared by place where they are equal."""
+        f = self.f
+        count = self.lanes
+        while count > 1:
+            count //= 2
+            low, high = range(count), range(count, 2 * count)
+            a, b = f.shuffle(best, None, low), f.shuffle(best, None, high)
+            p, q = f.shuffle(place, None, low), f.shuffle(place, None, high)
+            wins = self.strictly_better(b, a)
+            loses = self.strictly_better(a, b)
+            later = f.compare(">" if self.spec.last else "<", q, p)
+            wins = f.binary(
+                "or", wins, f.binary("and", later, f.binary("xor", loses, _ones(f, loses)))
+            )
+            best, place = f.select(wins, b, a), f.select(wins, q, p)
+        return f.extract(place, 0)
+
+    def strictly_better(self, x: Value, y: Value) -> Value:
+        """Whether x beats y whatever their places are."""
+        f, spec = self.f, self.spec
+        if spec.dtype == "bool":
+            x, y = (f.cast("zext", v, like(v.type, "i8")) for v in (x, y))
+        wins = f.compare(">" if spec.largest else "<", x, y, signed=spec.dtype[0] == "s")
+        if not is_float(x.type):
+            return wins
+        nan = f.binary("and", f.compare("!=", x, x), f.compare("==", y, y))
+        return f.binary("or", wins, nan)
+
+    # --- across ------------------------------------------------------------------------------
+
+    def strip(self, outer: Value, first: Value, width: Value) -> None:
+        """Neighbours along inner, each with a lane of its own."""
+        f, count = self.f, self.lanes
+        some = f.binary("and", width, -count)
+
+        def whole(j: Value) -> None:
+            self.columns(outer, f.add(first, j), None)
+
+        f.loop(0, some, whole, step=count)
+
+        def rest() -> Sequence[Value]:
+            self.columns(
+                outer, f.add(first, some), partial(f, f.sub(width, some), count, self.slot)
+            )
+            return ()
+
+        f.if_(f.compare("<", some, width), rest)
+
+    def columns(self, outer: Value, first: Value, part: Partial | None) -> None:
+        f, dtype, index = self.f, self.spec.dtype, vector(self.index, self.lanes)
+        name = memory_type(dtype)
+        base = f.at(self.x, f.add(f.mul(f.mul(outer, self.n), self.inner), first), name)
+
+        def element(i: Int) -> Value:
+            pointer = f.at(base, f.mul(i, self.inner), name)
+            if part is None:
+                return load(f, self.isa, dtype, pointer, self.lanes)
+            return load_partial(f, self.isa, dtype, pointer, self.lanes, 1, part)
+
+        def turn(i: Value, best: Value, place: Value) -> list[Value]:
+            return self.taken(element(i), f.splat(self.narrow(i), index), best, place)
+
+        _, place = f.loop(1, self.n, turn, [element(0), f.zero(index)])
+        if self.spec.hot is None:
+            wide = f.cast("zext", place, vector("i64", self.lanes))
+            self.put("s64", wide, f.add(f.mul(outer, self.inner), first), part)
+            return
+        hot = self.spec.hot
+        type_ = register_type(hot, self.lanes)
+
+        def write(i: Value) -> None:
+            here = f.compare("==", place, f.splat(self.narrow(i), index))
+            value = f.select(here, f.const(1, type_), f.const(0, type_))
+            at = f.add(f.mul(f.add(f.mul(outer, self.n), i), self.inner), first)
+            self.put(hot, value, at, part)
+
+        f.loop(0, self.n, write)
+
+    def put(self, dtype: str, value: Value, at: Value, part: Partial | None) -> None:
+        pointer = self.f.at(self.out, at, memory_type(dtype))
+        if part is None:
+            store(self.f, self.isa, dtype, value, pointer, self.lanes)
+        else:
+            store_partial(self.f, self.isa, dtype, value, pointer, self.lanes, 1, part)
+
+
+def _ones(f: Function, like_: Value) -> Value:
+    return f.const(True, like_.type)
