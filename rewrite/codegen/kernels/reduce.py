@@ -1,8 +1,8 @@
 """Places of extremes (rewrite/plan/specs/reduce.py).
 
-In: an `ArgExtreme` spec. Out: code. Every lane keeps the best element that it has met and its place;
-where lanes lie along the axis, the best of the lanes is found at the end, and among equal ones the
-first or the last place.
+In: an `ArgExtreme` spec. Out: code. Every lane keeps the best element that it has met and its
+place; where lanes lie along the axis, the best of the lanes is found at the end, and among equal
+ones the first or the last place.
 """
 
 from __future__ import annotations
@@ -138,9 +138,8 @@ class _Search:
             wins = self.strictly_better(b, a)
             loses = self.strictly_better(a, b)
             later = f.compare(">" if self.spec.last else "<", q, p)
-            wins = f.binary(
-                "or", wins, f.binary("and", later, f.binary("xor", loses, _ones(f, loses)))
-            )
+            draw = f.binary("xor", loses, f.const(True, loses.type))
+            wins = f.binary("or", wins, f.binary("and", draw, later))
             best, place = f.select(wins, b, a), f.select(wins, q, p)
         return f.extract(place, 0)
 
@@ -211,7 +210,3 @@ class _Search:
             store(self.f, self.isa, dtype, value, pointer, self.lanes)
         else:
             store_partial(self.f, self.isa, dtype, value, pointer, self.lanes, 1, part)
-
-
-def _ones(f: Function, like_: Value) -> Value:
-    return f.const(True, like_.type)

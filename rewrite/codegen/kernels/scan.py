@@ -97,7 +97,8 @@ class _Scan:
         """Where the i-th element in the order of the scan begins, of so many at once."""
         if not self.spec.reverse:
             return i
-        return self.f.sub(self.f.sub(self.n, count), i)
+        found: Value = self.f.sub(self.f.sub(self.n, count), i)
+        return found
 
     def turned(self, x: Value) -> Value:
         if not self.spec.reverse:

@@ -152,14 +152,15 @@ class _TopK:
         """Takes the root's place if it is greater; an equal key has a higher place, and is not."""
         f = self.f
         greater = f.compare(">", key, self.root_key(), signed=False)
-        f.if_(greater, lambda: _nothing(self.sink(f.i64(0), self.paired(key, place), self.k)))
+        f.if_(greater, lambda: self.sink(f.i64(0), self.paired(key, place), self.k))
 
-    def sink(self, start: Value, pair: Value, size: Value) -> None:
+    def sink(self, start: Value, pair: Value, size: Value) -> tuple[()]:
         """Puts a pair at `start` or below: lesser children move up."""
         f = self.f
 
         def children(hole: Value) -> Value:
-            return f.add(f.mul(hole, 2), 1)
+            found: Value = f.add(f.mul(hole, 2), 1)
+            return found
 
         def turn(hole: Value, found: Value) -> list[Value]:
             del found
@@ -181,6 +182,7 @@ class _TopK:
 
         (place,) = f.if_(f.compare("<", children(start), size), walk, lambda: [start], 1)
         f.store(pair, self.at(place))
+        return ()
 
     def drain(self, base: Value, target: Value) -> None:
         """The least of what is left goes to the end of what is free."""
@@ -192,7 +194,7 @@ class _TopK:
             moved = f.load(self.pair, self.at(last), 8)
             f.if_(
                 f.compare(">", last, 0),
-                lambda: _nothing(self.sink(f.i64(0), moved, last)),
+                lambda: self.sink(f.i64(0), moved, last),
             )
             small = f.binary("xor", f.cast("trunc", root, self.key), -1)
             place = small if self.half == 64 else f.cast("zext", small, "i64")

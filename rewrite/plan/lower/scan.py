@@ -83,6 +83,7 @@ def running(low: Lowering, op: Instance) -> None:
         reverse=op.integer("reverse", 0) != 0,
         inner_one=x.inner == 1,
     )
+    words: list[Tensor | int]
     words = [x.tensor, low.output(0, x.order), x.n, x.inner, _GROUP]
     flops = x.tensor.view.size
     low.call(spec, words, x.items, x.grain, flops=flops, overwrites=frozenset({1}))
@@ -99,7 +100,7 @@ def arg_refusal(op: Instance) -> str | None:
     if not shape:
         return f"{op.name} of a scalar"
     n = shape[op.integer("axis", 0)]
-    if n == 0 and prod(op.out_shape()):
+    if n == 0 and 0 not in op.out_shape():
         return f"{op.name} of no element"
     return None if n < MOST else f"{op.name} of too many elements"
 

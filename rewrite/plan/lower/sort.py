@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewrite.plan.lower.scan import MOST, along
-from rewrite.plan.lowering import Instance, Lowering, lowers, refuses
+from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 from rewrite.plan.specs.sort import TopK, scratch_bytes
 
 _ORDERED = frozenset(
@@ -28,6 +28,7 @@ def top_k(low: Lowering, op: Instance) -> None:
     x = along(low, low.view(0), op.integer("axis", -1) % len(op.shape(0)))
     k = op.out_shape(0)[op.integer("axis", -1)]
     spec = TopK(op.dtype(), op.integer("largest", 1) != 0, x.inner == 1)
+    words: list[Tensor | int]
     words = [x.tensor, low.output(0, x.order), low.output(1, x.order), x.n, x.inner, k]
     rows = x.outer * x.inner
     low.call(spec, words, rows, max(1, _GRAIN // max(1, x.n)), scratch_bytes(spec, k))
