@@ -118,7 +118,10 @@ def _taps(
     if spec.mode == "nearest":
         x = f.intrinsic("llvm.roundeven", x.type, x)
     if spec.padding == "border":
-        x = _clamp(k, x, f.const(0.0, real.type), f.sub(real, 1.0))
+        # Only beyond the borders, which without align_corners are half a pixel further out.
+        outside = f.binary("or", f.compare("<", x, low), f.compare(">", x, high))
+        edge = _clamp(k, x, f.const(0.0, real.type), f.sub(real, 1.0))
+        x = f.select(outside, edge, x)
     elif spec.padding == "reflection":
         x = _reflected(k, x, low, high)
     if spec.mode == "nearest":
