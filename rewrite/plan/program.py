@@ -195,7 +195,8 @@ class _Reader:
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
         opset = self.facts.opset(node)
-        name = node.name or next((v.name for v in node.outputs if v.name), None) or node.op_type
+        first = next((v.name for v in node.outputs if v.name), None)
+        name = node.name or (f"{group}/{node.op_type}" if group else first) or node.op_type
         ops.append(Op(domain, node.op_type, opset, inputs, outputs, attributes, name, group))
 
     def call(
