@@ -2,7 +2,7 @@
 
 In: `Gemm`. Out: a kernel that goes over tiles of the output. A tile is summed up in registers by
 one internal function per height; sums that need no more work are stored where they belong, others
-go through scratch and `_finish`, where the epilogue stands once.
+go through scratch and `Finish`, where the epilogue stands once.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rewrite.codegen.body import emit_body
 from rewrite.codegen.ir import Function
-from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Kernel, emits
-from rewrite.codegen.memory import load, register_type, store
+from rewrite.codegen.kernels.gemm_finish import Finish
+from rewrite.codegen.memory import register_type
 from rewrite.codegen.product import product_of
 from rewrite.codegen.tile import contract, spaced_rows
 from rewrite.codegen.value import Value
@@ -62,7 +61,7 @@ def _words(k: Kernel, spec: Gemm) -> _Words:
 def gemm(k: Kernel, spec: Gemm) -> None:
     f, isa = k.f, k.isa
     tiles = {h: _micro_kernel(k, spec, h) for h in spec.heights}
-    finish = _Finish(k, spec)
+    finish = Finish(k, spec)
     w = _words(k, spec)
     vectors = spec.columns // isa.lanes(spec.total)
     assert spec.columns == vectors * isa.lanes(spec.total)
@@ -107,7 +106,7 @@ def _tile(
     spec: Gemm,
     w: _Words,
     tiles: dict[int, Function],
-    finish: _Finish,
+    finish: Finish,
     offsets: Value,
     panel: Value,
     start: Value,
@@ -135,7 +134,7 @@ def _tile(
             skipped = offset[3 + i] + (column if operand.stride else 0)
             at = f.at(w.operands[i], skipped * BYTES[operand.dtype])
             passed += [f.at(at, start * w.operand_rows[i]), w.operand_rows[i]]
-        f.call(finish.name, "void", cells, height, count, out, w.out_row, *passed)
+        finish.call(f, cells, height, count, out, w.out_row, *passed)
 
     if finish.trivial:
         f.if_(whole, lambda: None, then)
@@ -194,44 +193,3 @@ def _micro_kernel(k: Kernel, spec: Gemm, height: int) -> Function:
         cells = f.at(cells, f.arg("cell_row"))
     f.ret()
     return f
-
-
-class _Finish:
-    """The function that takes sums to where they belong, through the epilogue."""
-
-    def __init__(self, k: Kernel, spec: Gemm) -> None:
-        self.isa: Isa = k.isa
-        self.spec = spec
-        self.trivial = spec.body is None and spec.out == spec.total
-        parameters = [("ptr", "cells"), ("i64", "rows"), ("i64", "count"), ("ptr", "out"),
-                      ("i64", "out_row")]  # fmt: skip
-        for i in range(len(spec.operands)):
-            parameters += [("ptr", f"x{i}"), ("i64", f"x{i}_row")]
-        self.name = f"{k.f.name}_finish"
-        f = k.module.function(self.name, parameters, internal=True)
-        lanes = k.isa.lanes(spec.total)
-        whole = f.mul(f.divide(f.arg("count"), lanes), lanes)
-        pointers = [f.arg("cells"), f.arg("out"), *(f.arg(f"x{i}") for i in range(self.count))]
-
-        def row(_: Value, *at: Value) -> list[Value]:
-            f.loop(0, whole, lambda c: self._elements(f, at, c, lanes), step=lanes)
-            f.loop(whole, f.arg("count"), lambda c: self._elements(f, at, c, 0))
-            steps = [spec.columns * BYTES[spec.total], f.arg("out_row")]
-            steps += [f.arg(f"x{i}_row") for i in range(self.count)]
-            return [f.at(p, s) for p, s in zip(at, steps, strict=True)]
-
-        f.loop(0, f.arg("rows"), row, pointers)
-        f.ret()
-
-    @property
-    def count(self) -> int:
-        return len(self.spec.operands)
-
-    def _elements(self, f: Function, at: Sequence[Value], column: Value, lanes: int) -> None:
-        spec, isa = self.spec, self.isa
-        values = [load(f, isa, spec.total, f.at(at[0], column * BYTES[spec.total]), lanes)]
-        for operand, pointer in zip(spec.operands, at[2:], strict=True):
-            place = f.at(pointer, column * BYTES[operand.dtype]) if operand.stride else pointer
-            values.append(load(f, isa, operand.dtype, place, lanes, operand.stride))
-        results = values[:1] if spec.body is None else emit_body(f, isa, spec.body, values)
-        store(f, isa, spec.out, results[0], f.at(at[1], column * BYTES[spec.out]), lanes)
