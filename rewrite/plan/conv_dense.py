@@ -11,7 +11,7 @@ from rewrite.plan.conv_after import Finish
 from rewrite.plan.conv_packing import Panels
 from rewrite.plan.conv_source import Source
 from rewrite.plan.conv_tiling import tallest_tile, tiles_of
-from rewrite.plan.conv_window import narrow
+from rewrite.plan.conv_window import Windows, narrow
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering
 from rewrite.plan.specs.conv import Conv
@@ -20,19 +20,6 @@ from rewrite.plan.view import BYTES
 
 _BLOCK = 128 * 1024  # bytes of the operand that one panel is taken over before the next one
 _GRAIN = 1 << 19  # multiplications that are worth handing to a thread
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Which windows: where each pixel's starts, the taps of all of them, elements of one tap.
-
-    `places`: which pixel of the output each one is; None: they follow each other.
-    """
-
-    starts: Array
-    taps: Array
-    run: int
-    places: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)

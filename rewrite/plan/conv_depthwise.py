@@ -23,11 +23,11 @@ from rewrite.plan.view import BYTES, View, channels_last, strides_of
 _MOST = 11  # columns of a kernel: all of a row's weights are in registers
 
 
-def is_depthwise(op: Instance, frame: Frame) -> bool:
+def is_depthwise(op: Instance, frame: Frame, channels: int) -> bool:
     """Whether the kernel computes it."""
     groups = op.integer("group", 1)
     flat = frame.sizes[0] == frame.kernel[0] == frame.out[0] == 1
-    return groups == op.shape(0)[1] and groups > 1 and flat and frame.kernel[2] <= _MOST
+    return groups == channels and groups > 1 and flat and frame.kernel[2] <= _MOST
 
 
 def filters(low: Lowering, index: int, dtype: str) -> Tensor:

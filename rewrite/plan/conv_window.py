@@ -141,3 +141,30 @@ def narrow(table: Array) -> Array:
     flat = table.reshape(-1)
     assert flat.size == 0 or abs(flat).max() < 1 << 31
     return np.ascontiguousarray(flat.astype(np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Which windows: where each pixel's starts, the taps of all of them, elements of one tap.
+
+    `places`: which pixel of the output each one is; None: they follow each other.
+    """
+
+    starts: Array
+    taps: Array
+    run: int
+    places: Array | None = None
+
+
+def windows_of(frame: Frame, sizes: Three, channels: int, groups: int) -> Windows:
+    """Over an image of `sizes` that has its borders: rows of the kernel where they lie without
+    gaps, else its elements."""
+    _, height, width = sizes
+    d, h, w = height * width * channels, width * channels, channels
+    stride = (frame.strides[0] * d, frame.strides[1] * h, frame.strides[2] * w)
+    spread = (frame.dilations[0] * d, frame.dilations[1] * h, frame.dilations[2] * w)
+    kernel, run = frame.kernel, channels // groups
+    if groups == 1 and (frame.dilations[2] == 1 or kernel[2] == 1):
+        run *= kernel[2]
+        kernel = (kernel[0], kernel[1], 1)
+    return Windows(starts(frame.out, stride), offsets(kernel, spread), run)

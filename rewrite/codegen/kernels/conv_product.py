@@ -1,10 +1,8 @@
 """How a convolution adds up products: by the name that a spec's `form` gives.
 
-In: `form`, element types. Out: a `Product` (rewrite/codegen/product.py).
+In: `form`, element types. Out: a `Product` (rewrite/codegen/product.py), or
 
-    plain   one by one: floats, and integers that wrap around
-    pairs   two neighbours of s16 at once, exact in s32 (x86: pmaddwd)
-    quads   four neighbours of u8 by s8 at once, exact in s32 (x86: vpdpbusd)
+    words   two neighbours of s16 at once, exact in s32 (x86: pmaddwd)
 """
 
 from __future__ import annotations
@@ -13,25 +11,24 @@ from dataclasses import dataclass
 
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
-from rewrite.codegen.product import Plain, Product
+from rewrite.codegen.product import Product, product_of
 from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
 
 _PMADDWD = {
     4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512",
 }  # fmt: skip
-_VPDPBUSD = {
-    4: "llvm.x86.avx512.vpdpbusd.128", 8: "llvm.x86.avx512.vpdpbusd.256",
-    16: "llvm.x86.avx512.vpdpbusd.512",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class _Packed:
-    """`step` neighbours in K in each 32-bit lane."""
+class Words:
+    """s16 by s16, two neighbours in K in each lane of 32 bits; sums wrap around."""
 
     isa: Isa
-    step: int
+
+    @property
+    def step(self) -> int:
+        return 2
 
     @property
     def lanes(self) -> int:
@@ -51,15 +48,6 @@ class _Packed:
     def load_panel(self, f: Function, pointer: Value) -> Value:
         return f.load(vector("i32", self.lanes), pointer)
 
-    def join(self, f: Function, x: Value, y: Value) -> Value:
-        found: Value = f.add(x, y)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs(_Packed):
-    """s16 by s16; sums wrap around at 32 bits."""
-
     def add(self, f: Function, a: Value, b: Value, total: Value) -> Value:
         if self.isa.arch == "x86_64":
             narrow = vector("i16", 2 * self.lanes)
@@ -70,6 +58,10 @@ class Pairs(_Packed):
             total = f.add(total, f.mul(part(f, a), part(f, b)))
         return total
 
+    def join(self, f: Function, x: Value, y: Value) -> Value:
+        found: Value = f.add(x, y)
+        return found
+
 
 def _low(f: Function, x: Value) -> Value:
     return f.binary("ashr", f.binary("shl", x, 16), 16)
@@ -79,21 +71,6 @@ def _high(f: Function, x: Value) -> Value:
     return f.binary("ashr", x, 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Quads(_Packed):
-    """u8 (rows) by s8 (panels)."""
-
-    def add(self, f: Function, a: Value, b: Value, total: Value) -> Value:
-        narrow = vector("i8", 4 * self.lanes)
-        x, y = f.bitcast(a, narrow), f.bitcast(b, narrow)
-        return f.call(_VPDPBUSD[self.lanes], total.type, total, x, y)
-
-
 def product_named(form: str, isa: Isa, x: str, w: str, total: str) -> Product:
     """The product that adds up `x` by `w` to `total`."""
-    if form == "pairs":
-        return Pairs(isa, 2)
-    if form == "quads":
-        return Quads(isa, 4)
-    assert form == "plain", form
-    return Plain(isa, x, w, total)
+    return Words(isa) if form == "words" else product_of(isa, form, x, w, total)

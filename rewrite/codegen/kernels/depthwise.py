@@ -137,6 +137,7 @@ class _Block:
         parameters = [*_COMMON, *operands, ("i64", "first"), ("i64", "last")]
         self.f = k.module.function(self.name, parameters, internal=True)
         f = self.f
+        self.zero = self.converted(f.arg("fill")) if spec.x[0] in "us" else None
         f.loop(f.arg("first"), f.arg("last"), self.chunk, step=max(1, lanes))
         f.ret()
 
@@ -185,11 +186,16 @@ class _Block:
             number = f.arg("column") + column
             there = f.compare("<", number, f.arg("width"), signed=False)
             x = f.select(there, x, f.arg("fill"))
-        value = load(f, self.k.isa, spec.x, x, self.lanes)
-        wanted = register_type(spec.total, self.lanes)
-        if spec.x[0] in "us":
-            return f.cast("uitofp" if spec.x[0] == "u" else "sitofp", value, wanted)
-        return value
+        if self.zero is None:
+            return load(f, self.k.isa, spec.x, x, self.lanes)
+        found: Value = self.converted(x) - self.zero
+        return found
+
+    def converted(self, x: Value) -> Value:
+        """An integer as a float."""
+        kind = "uitofp" if self.spec.x[0] == "u" else "sitofp"
+        value = load(self.f, self.k.isa, self.spec.x, x, self.lanes)
+        return self.f.cast(kind, value, register_type(self.spec.total, self.lanes))
 
     def add(self, x: Value, w: Value, total: Value) -> Value:
         if self.k.isa.fma:

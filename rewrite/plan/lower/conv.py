@@ -7,7 +7,7 @@ channel has its own filter, the depthwise kernel.
 from __future__ import annotations
 
 from rewrite.plan.conv_after import finish_of
-from rewrite.plan.conv_dense import Products, Windows, call_conv
+from rewrite.plan.conv_dense import Products, call_conv
 from rewrite.plan.conv_depthwise import (
     biases,
     call_depthwise,
@@ -17,9 +17,9 @@ from rewrite.plan.conv_depthwise import (
     repeated,
 )
 from rewrite.plan.conv_packing import NUMPY, Panels, bias, weights, widened
-from rewrite.plan.conv_source import Conversion, Source, source_of
+from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_tiling import vectors_for
-from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, offsets, starts
+from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, windows_of
 from rewrite.plan.instance import Instance
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
 from rewrite.plan.spec import Body
@@ -49,7 +49,7 @@ def spatial_refusal(op: Instance, kernel: tuple[int, ...]) -> str | None:
 @lowers("Conv", epilogue=True)
 def conv(low: Lowering, op: Instance) -> None:
     frame = frame_of(op, op.shape(1)[2:])
-    if is_depthwise(op, frame):
+    if is_depthwise(op, frame, op.shape(0)[1]):
         depthwise(low, op, frame)
     else:
         dense(low, op, frame)
@@ -81,25 +81,11 @@ def dense(low: Lowering, op: Instance, frame: Frame) -> None:
     source = source_of(low, low.view(0), frame, Conversion(total, floats(dtype, total)))
     finish = finish_of(low, total)
     call_conv(
-        low, Products("plain", total, total, total), source, windows_of(frame, source, groups),
-        panels, weights(low, 1, panels, total, None, None), bias(low, 2, panels, total), finish,
-        out,
+        low, Products("plain", total, total, total), source,
+        windows_of(frame, source.sizes, source.channels, groups), panels,
+        weights(low, 1, panels, total, None, None), bias(low, 2, panels, total), finish, out,
     )  # fmt: skip
 
 
 def floats(dtype: str, total: str) -> Body | None:
     return widened(dtype, total)
-
-
-def windows_of(frame: Frame, source: Source, groups: int) -> Windows:
-    """Rows of the kernel where they lie without gaps, else its elements."""
-    d, h, w = source.steps
-    stride = tuple(s * n for s, n in zip(frame.strides, (d, h, w), strict=True))
-    spread = tuple(s * n for s, n in zip(frame.dilations, (d, h, w), strict=True))
-    kernel = frame.kernel
-    run = source.channels // groups
-    if groups == 1 and (frame.dilations[2] == 1 or kernel[2] == 1):
-        run *= kernel[2]
-        kernel = (kernel[0], kernel[1], 1)
-    first = starts(frame.out, (stride[0], stride[1], stride[2]))
-    return Windows(first, offsets(kernel, (spread[0], spread[1], spread[2])), run)

@@ -1,0 +1,310 @@
+"""Convolutions of bytes with zero points, exact in 32 bits.
+
+In: operands of an instance and which of them are which. Out: kernels whose sums are those of
+(x - zx) (w - zw), modulo 2^32, in type s32.
+
+Known weights have their zero points taken off when the plan is made. Where they then fit s8, x is
+read as bytes: the sums are those of x w - zx (sum of w), whose second term is part of the bias, and
+the border is zx. Else, and where zx comes with the run, x - zx is made first, in s16 or s32, with a
+border of 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rewrite.plan.conv_after import chained, finish_of
+from rewrite.plan.conv_dense import Products, call_conv
+from rewrite.plan.conv_depthwise import call_depthwise, filled, is_depthwise, repeated
+from rewrite.plan.conv_packing import Panels, moved_rows, packed_array, padded_bias
+from rewrite.plan.conv_source import Conversion, source_of
+from rewrite.plan.conv_steps import Program
+from rewrite.plan.conv_tiling import vectors_for
+from rewrite.plan.conv_window import Frame, windows_of
+from rewrite.plan.instance import Array
+from rewrite.plan.lowering import Lowering, channels_last
+from rewrite.plan.machine import Machine
+from rewrite.plan.spec import Body
+from rewrite.plan.tensor import Tensor
+from rewrite.plan.view import View
+from rewrite.quant.accumulator import pair_sums
+
+_EXACT = 1 << 24  # integers up to here are exact in float32, and so are their sums
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The numbers of the operands; `bias` -1: none."""
+
+    x: int
+    w: int
+    x_zero: int
+    w_zero: int
+    bias: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How products are made: `x` and `w` are the types that the kernel reads."""
+
+    form: str
+    x: str
+    w: str
+    step: int
+
+
+def call_integers(
+    low: Lowering,
+    places: Places,
+    frame: Frame,
+    x: Tensor,
+    out: Tensor,
+    first: Body | None = None,
+    given: tuple[Tensor, ...] = (),
+) -> None:
+    """`x` and `out` are (N, C, …); `first` with operands `given` makes the operator's elements of
+    sums in s32."""
+    known = _weights(low, places)
+    groups = low.op.integer("group", 1)
+    if known is not None and groups > 1 and _few(low, places, known) and is_flat(low, frame, x):
+        _depthwise(low, places, frame, x, out, known, first, given)
+        return
+    depth = low.op.shape(places.w)[1]
+    zero = _number(low, places.x_zero)
+    scheme = scheme_of(low.machine, known, zero, groups, depth)
+    lanes = low.machine.lanes("s32")
+    channels = low.op.shape(places.w)[0] // groups
+    padded = -(-depth // scheme.step) * scheme.step
+    columns = vectors_for(channels, lanes) * lanes
+    panels = Panels(groups, channels, columns, scheme.step, padded)
+    conversion, source_x = _conversion(low, places, scheme, x, zero)
+    source = source_of(low, source_x, frame, conversion, scheme.step if groups == 1 else 1)
+    call_conv(
+        low, Products(scheme.form, scheme.x, scheme.w, "s32"), source,
+        windows_of(frame, source.sizes, source.channels, groups), panels,
+        _packed(low, places, scheme, panels, known),
+        _bias(low, places, scheme, panels, known, zero), finish_of(low, "s32", first, given), out,
+    )  # fmt: skip
+
+
+# --- which instruction ------------------------------------------------------------------------
+
+
+def scheme_of(
+    machine: Machine, known: Array | None, zero: int | None, groups: int, depth: int
+) -> Scheme:
+    """`known`: weights without zero points."""
+    plain = Scheme("plain", "s32", "s32", 1)
+    if known is None:
+        return plain
+    narrow = known.size == 0 or (known.min() >= -128 and known.max() <= 127)
+    if zero is not None and narrow and (groups == 1 or depth % 4 == 0):
+        form = _bytes_form(machine, known)
+        if form is not None:
+            return Scheme(form, "s8" if form == "arm_dot" else "u8", "s8", 4)
+    return Scheme("words", "s16", "s16", 2) if groups == 1 or depth % 2 == 0 else plain
+
+
+def _bytes_form(machine: Machine, known: Array) -> str | None:
+    if machine.arch == "aarch64":
+        return "arm_dot" if machine.has("dotprod") else None
+    if machine.arch != "x86_64":
+        return None
+    wide = machine.vector_bytes
+    if (machine.has("avx512vnni") and wide >= 32) or (machine.has("avxvnni") and wide == 32):
+        return "dot"
+    return "pairs16" if _never_saturates(known) else None
+
+
+def _never_saturates(known: Array) -> bool:
+    """Whether no pair of products of u8 by these weights can leave 16 bits."""
+    m, c = known.shape[:2]
+    rows = known.reshape(m, c, -1).transpose(0, 2, 1)
+    padded = np.zeros((*rows.shape[:2], -(-c // 4) * 4), np.int64)
+    padded[:, :, :c] = rows
+    return bool(pair_sums(padded.reshape(m, -1), 0, 255).safe.all())
+
+
+# --- operands ---------------------------------------------------------------------------------
+
+
+def _number(low: Lowering, index: int) -> int | None:
+    """A zero point that is known; an absent one is 0."""
+    if not low.op.has(index):
+        return 0
+    known = low.known(index)
+    return None if known is None or known.size != 1 else int(known.reshape(-1)[0])
+
+
+def _weights(low: Lowering, places: Places) -> Array | None:
+    """Weights without their zero points, if both are known."""
+    if low.known(places.w) is None:
+        return None
+    zero = low.known(places.w_zero) if low.op.has(places.w_zero) else np.zeros((), np.int64)
+    if zero is None:
+        return None
+    numbers = tuple(zero.reshape(-1).tolist())
+
+    def without(w: Array) -> Array:
+        z = np.array(numbers, np.int64)
+        shape = () if z.size == 1 else (-1, *[1] * (w.ndim - 1))
+        return np.asarray(w.astype(np.int16) - z.reshape(shape).astype(np.int16))
+
+    w = low.known(places.w)
+    assert w is not None
+    return low.weights.packed(w, ("no zero point", numbers), without)
+
+
+def _conversion(
+    low: Lowering, places: Places, scheme: Scheme, x: Tensor, zero: int | None
+) -> tuple[Conversion, Tensor]:
+    """How x becomes what the kernel reads, and x as that starts from it."""
+    if scheme.step == 4:
+        assert zero is not None
+        if x.dtype == scheme.x:
+            return Conversion(x.dtype, fill=zero), x
+        program = Program(scheme.x)
+        program.step("BitwiseXor", scheme.x, 0, program.number(scheme.x, _SIGN[scheme.x]))
+        return Conversion(scheme.x, program.body(1), (), zero ^ 0x80), x.retyped(scheme.x)
+    return Conversion(scheme.x, *_difference(low, places.x_zero, x.dtype, scheme.x)), x
+
+
+_SIGN = {"u8": 128, "s8": -128}
+
+
+def _difference(low: Lowering, index: int, dtype: str, to: str) -> tuple[Body, tuple[Tensor, ...]]:
+    """Element minus zero point in a wider type: the program and its operands."""
+    zero = _number(low, index)
+    if zero is not None:
+        program = Program(dtype)
+        wide = program.cast(0, to)
+        last = program.step("Sub", to, wide, program.number(to, zero)) if zero else wide
+        return program.body(last), ()
+    program = Program(dtype, dtype)
+    a, b = program.cast(0, to), program.cast(1, to)
+    return program.body(program.step("Sub", to, a, b)), (low.view(index),)
+
+
+def _packed(
+    low: Lowering, places: Places, scheme: Scheme, panels: Panels, known: Array | None
+) -> Tensor:
+    kinds = {"s8": np.int8, "s16": np.int16, "s32": np.int32}
+    if known is not None:
+
+        def pack(w: Array) -> Array:
+            flat = w.reshape(*w.shape[:2], -1).astype(kinds[scheme.w])
+            return packed_array(panels, flat)
+
+        return low.constant(low.weights.packed(known, ("conv", panels, scheme), pack))
+    source = low.view(places.w)
+    view = source.view
+    inner = [*zip(view.shape[2:], view.strides[2:], strict=True), (view.shape[1], view.strides[1])]
+    target = low.new("s32", (panels.groups, panels.count, *(n for n, _ in inner), panels.columns))
+    body, zeros = _difference_of_weights(low, places)
+    moved_rows(low, panels, source, inner, target, body, zeros)
+    return target
+
+
+def _difference_of_weights(low: Lowering, places: Places) -> tuple[Body, list[Tensor]]:
+    dtype = low.op.dtype(places.w)
+    body, zeros = _difference(low, places.w_zero, dtype, "s32")
+    if not zeros and low.op.has(places.w_zero) and _number(low, places.w_zero) is None:
+        zeros = (low.view(places.w_zero),)
+    # Along the filters, or one for all.
+    found = []
+    for zero in zeros:
+        stride = zero.view.strides[-1] if zero.view.size > 1 else 0
+        found.append(zero.like(View(zero.dtype, (max(1, zero.view.size),), (stride,))))
+    return body, found
+
+
+def _bias(
+    low: Lowering,
+    places: Places,
+    scheme: Scheme,
+    panels: Panels,
+    known: Array | None,
+    zero: int | None,
+) -> Tensor:
+    """The bias of the operator, less what the zero point of x adds, in s32 modulo 2^32."""
+    count = panels.groups * panels.channels
+    bias = None if places.bias < 0 or not low.op.has(places.bias) else low.known(places.bias)
+    if places.bias >= 0 and low.op.has(places.bias) and bias is None:
+        target = low.new("s32", (panels.groups, panels.count, panels.columns))
+        assert scheme.step != 4, "a bias that comes with the run is an operand of the epilogue"
+        moved_rows(low, panels, low.view(places.bias), [], target)
+        return target
+    start = np.zeros(count, np.int64) if bias is None else bias.astype(np.int64).reshape(-1)
+    if scheme.step == 4 and known is not None:
+        fixed = zero or 0
+        if scheme.x != low.op.dtype(places.x):
+            fixed += 128 if scheme.x == "u8" else -128
+        start = start - fixed * known.reshape(count, -1).sum(1, dtype=np.int64)
+    wrapped = (start & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    return low.constant(padded_bias(panels, wrapped))
+
+
+# --- depthwise --------------------------------------------------------------------------------
+
+
+def is_flat(low: Lowering, frame: Frame, x: Tensor) -> bool:
+    return is_depthwise(low.op, frame, x.shape[1])
+
+
+def _few(low: Lowering, places: Places, known: Array) -> bool:
+    """Whether all sums are exact in float32."""
+    most = int(np.abs(known.astype(np.int64)).reshape(known.shape[0], -1).sum(1).max(initial=0))
+    bias = 0
+    if places.bias >= 0 and low.op.has(places.bias):
+        given = low.known(places.bias)
+        if given is None:
+            return False
+        bias = int(np.abs(given.astype(np.int64)).max(initial=0))
+    return 255 * most + bias < _EXACT
+
+
+def _depthwise(
+    low: Lowering,
+    places: Places,
+    frame: Frame,
+    x: Tensor,
+    out: Tensor,
+    known: Array,
+    first: Body | None,
+    given: tuple[Tensor, ...],
+) -> None:
+    """In float32, which is exact here."""
+    m = known.shape[0]
+    zero = _number(low, places.x_zero)
+    w = low.constant(low.weights.packed(known, "depthwise", lambda a: np.ascontiguousarray(
+        a.reshape(m, -1).T.astype(np.float32))))  # fmt: skip
+    bias = np.zeros(m, np.float64)
+    if places.bias >= 0 and low.op.has(places.bias):
+        found = low.known(places.bias)
+        assert found is not None
+        bias = found.astype(np.float64).reshape(-1)
+    if zero is None:
+        body, zeros = _difference(low, places.x_zero, x.dtype, "f32")
+        made = low.new("f32", x.shape, channels_last(len(x.shape)))
+        low.pointwise(body, [x, *(z.broadcast(x.shape) for z in _scalars(zeros))], [made])
+        x, border = made, low.constant(filled("float32", 0))
+    else:
+        border = low.constant(filled("uint8" if x.dtype == "u8" else "int8", zero))
+    x = repeated(low, x, m // x.shape[1])
+    exact = Program("f32")
+    whole = exact.body(exact.cast(0, "s32"))
+    finish = finish_of(low, "f32", whole if first is None else chained(whole, first), given)
+    call_depthwise(
+        low, frame, x, w, low.constant(bias.astype(np.float32)), finish, out, "f32", border
+    )
+
+
+def _scalars(zeros: tuple[Tensor, ...]) -> list[Tensor]:
+    found = []
+    for zero in zeros:
+        scalar = zero.reshaped(())
+        assert scalar is not None
+        found.append(scalar)
+    return found
