@@ -179,7 +179,8 @@ def _project(low: Lowering, op: Instance, shape: tuple[int, ...]) -> Tensor:
         Right(op.shape(1), None, 1, "projection", lambda w: w) if given is not None
         else Right(op.shape(1), low.view(1))
     )  # fmt: skip
-    multiply(low, low.view(0), right, out, Tail(scheme.total, op.dtype(0)), scheme, bias)
+    tail = Tail(scheme.total, op.dtype(0), inner=True)
+    multiply(low, low.view(0), right, out, tail, scheme, bias)
     if not op.has(2) or known is not None:
         return out
     return _sum(low, out, low.view(2).broadcast(shape))

@@ -47,7 +47,8 @@ X, W, R, B, LENGTHS, H0, C0, P = range(8)
 def activations_of(op: Instance) -> list[tuple[Activation, ...]] | None:
     """The activations of each direction; None where one is not known."""
     directions = 2 if op.text("direction", "forward") == "bidirectional" else 1
-    given = op.attributes.get("activations") or _DEFAULT[op.name] * directions
+    kind = op.name if op.name in _DEFAULT else "LSTM"
+    given = op.attributes.get("activations") or _DEFAULT[kind] * directions
     alphas = list(op.attributes.get("activation_alpha") or ())
     betas = list(op.attributes.get("activation_beta") or ())
     found = []
@@ -62,7 +63,7 @@ def activations_of(op: Instance) -> list[tuple[Activation, ...]] | None:
         if beta is not None and betas:
             beta = betas.pop(0)
         found.append(Activation(name, float(alpha or 0.0), float(beta or 0.0)))
-    each = len(_DEFAULT[op.name])
+    each = len(_DEFAULT[kind])
     if len(found) != each * directions:
         return None
     return [tuple(found[i * each : (i + 1) * each]) for i in range(directions)]
@@ -82,32 +83,40 @@ def recurrent_refusal(op: Instance) -> str | None:
 
 @lowers("LSTM", "GRU", "RNN")
 def recurrent(low: Lowering, op: Instance) -> None:
-    _Layer(low, op).lower()
+    Layer(low, op).lower()
 
 
-class _Layer:
+class Layer:
     """One recurrent layer being lowered."""
+
+    kind = ""  # that of the operator, unless it says otherwise
 
     def __init__(self, low: Lowering, op: Instance) -> None:
         self.low, self.op = low, op
         self.by_batch = op.integer("layout", 0) == 1
         shape = op.shape(X)
         self.batch, self.steps = shape[:2] if self.by_batch else shape[1::-1]
-        self.directions, self.hidden = op.shape(R)[0], op.shape(R)[-1]
-        self.gates = GATES[op.name]
+        self.kind = self.kind or op.name
+        self.directions, self.hidden = self.sizes()
+        self.gates = GATES[self.kind]
         self.wide = accumulator(op.dtype(X))
         activations = activations_of(op)
         assert activations is not None
         self.activations = activations
         self.spec = self._spec(low.machine)
 
+    def sizes(self) -> tuple[int, int]:
+        """Directions and hidden units."""
+        shape = self.op.shape(R)
+        return shape[0], shape[-1]
+
     def _spec(self, machine: Machine) -> Recurrent:
         op = self.op
         rows = min(self.batch, _MOST_ROWS, max(1, machine.registers * 3 // 4 // self.gates))
         clip = op.number("clip", 0.0)
-        lstm, gru = op.name == "LSTM", op.name == "GRU"
+        lstm, gru = self.kind == "LSTM", self.kind == "GRU"
         return Recurrent(
-            kind=op.name,
+            kind=self.kind,
             dtype=op.dtype(X),
             hidden=self.hidden,
             unit=machine.lanes(self.wide),
@@ -145,7 +154,8 @@ class _Layer:
         size = self.directions * spec.blocks * spec.gates * spec.unit
         out = low.new(self.wide, (self.steps, self.batch, size))
         scheme = plain(self.op.dtype(W))
-        multiply(low, left, self.input_weights(size), out, Tail(self.wide, self.wide), scheme)
+        tail = Tail(self.wide, self.wide, inner=True)
+        multiply(low, left, self.input_weights(size), out, tail, scheme)
         return out
 
     def input_weights(self, size: int) -> Right:
@@ -186,7 +196,7 @@ class _Layer:
         return weights_of(self.low, source, spec, wide)
 
     def optional(self) -> dict[str, Tensor]:
-        low, op, spec = self.low, self.op, self.spec
+        low, spec = self.low, self.spec
         found: dict[str, Tensor] = {}
         if spec.bias:
             found["bias"] = self.bias()
@@ -198,7 +208,6 @@ class _Layer:
         for k, name in enumerate(("y", "y_h", "y_c")):
             if getattr(spec, name):
                 found[name] = low.output(k)
-        del op
         return found
 
     def sets(self, index: int, count: int) -> Tensor:
@@ -260,38 +269,51 @@ class _Layer:
         self, operands: dict[str, Tensor], spec: Recurrent, first: int, directions: int
     ) -> None:
         """The directions from `first` on."""
+        every = spec.blocks * spec.gates * spec.unit * self.hidden
+        words = self.words(operands, spec.operands, spec, first, {"weights": every})
+        self.low.call(
+            spec,
+            words,
+            directions * self.batch,
+            scratch=scratch_of(spec),
+            flops=2 * directions * self.batch * self.steps * spec.gates * self.hidden**2,
+        )
+
+    def words(
+        self,
+        operands: dict[str, Tensor],
+        names: tuple[str, ...],
+        spec: Recurrent,
+        first: int,
+        sizes: dict[str, int],
+    ) -> list[Tensor | int]:
+        """Operands from direction `first` on, and the integers; `sizes`: elements of a direction
+        of the weights."""
         x_d = spec.blocks * spec.gates * spec.unit
-        steps, batch = self.steps, self.batch
+        batch, directions, hidden = self.batch, self.directions, self.hidden
         if self.by_batch:
-            y_b, y_t, y_d = steps * self.directions * self.hidden, 0, self.hidden
-            y_t = self.directions * self.hidden
-            s_b, s_d = self.directions * self.hidden, self.hidden
+            y_t, y_b, y_d = directions * hidden, self.steps * directions * hidden, hidden
+            s_b, s_d = directions * hidden, hidden
         else:
-            y_t, y_d, y_b = self.directions * batch * self.hidden, batch * self.hidden, self.hidden
-            s_b, s_d = self.hidden, batch * self.hidden
-        whole = {"reverse": 1, "bidirectional": 2}.get(self.op.text("direction", "forward"), 0)
+            y_t, y_b, y_d = directions * batch * hidden, hidden, batch * hidden
+            s_b, s_d = hidden, batch * hidden
+        turned = {"reverse": 1, "bidirectional": 2}.get(self.op.text("direction", "forward"), 0)
         integers = Integers(
-            batch, steps, whole >> first, batch * self.directions * x_d, self.directions * x_d,
+            batch, self.steps, turned >> first, batch * directions * x_d, directions * x_d,
             x_d, y_t, y_b, y_d, s_b, s_d, bits_of(self.op.number("clip", 0.0)),
         )  # fmt: skip
         skip = {
             "projected": x_d,
-            "weights": spec.blocks * spec.gates * spec.unit * self.hidden,
             "bias": spec.blocks * spec.biases * spec.unit,
             "peepholes": spec.blocks * 3 * spec.unit,
             "h0": s_d, "c0": s_d, "y_h": s_d, "y_c": s_d, "y": y_d, "lengths": 0,
+            **sizes,
         }  # fmt: skip
         tensors = [
             replace(operands[name], offset=operands[name].offset + first * skip[name])
-            for name in spec.operands
+            for name in names
         ]
-        self.low.call(
-            spec,
-            [*tensors, *integers.words()],
-            directions * batch,
-            scratch=scratch_of(spec),
-            flops=2 * directions * batch * steps * spec.gates * self.hidden**2,
-        )
+        return [*tensors, *integers.words()]
 
 
 def _sets(tensor: Tensor, start: int, count: int) -> Tensor:
