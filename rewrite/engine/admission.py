@@ -62,10 +62,11 @@ def keeps_precision(
     dtype = of_numpy(stored.dtype)
     if not stored.size or dtype not in DTYPE_CLASSES["f"] or wide.dtype.kind != "f":
         return
-    if np.isnan(wide).any():
+    largest = max(-float(np.min(wide)), float(np.max(wide)))  # NaN if there is one
+    if np.isnan(largest):
         raise RefusedError(f"the constant '{hint}' would hold NaN")
-    magnitude = np.abs(wide[np.isfinite(wide)])
-    largest = float(magnitude.max()) if magnitude.size else 0.0
+    if np.isinf(largest):
+        largest = float(np.max(np.abs(wide), initial=0.0, where=np.isfinite(wide)))
     if largest == 0.0 or largest >= float(finfo(stored.dtype).smallest_normal):
         return
     if not np.array_equal(stored.astype(np.float64), wide):

@@ -22,12 +22,14 @@ from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
 from rewrite.graph.keys import MESSAGES, attribute_key, content, tensors_of
+from rewrite.graph.tensors import elements
 from rewrite.graph.uses import nodes_of, rewire, uses_of
 from rewrite.graph.versions import FREE_INITIALIZERS
 
 _SMALL = 1 << 12  # bytes: always compared
 _LARGE = 16 << 20  # bytes: never compared
 _HASHED = 256 << 20  # bytes hashed in one run at most
+_SAMPLED = 64  # elements of a large constant that are compared first
 _KEPT_APART = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -40,6 +42,7 @@ class Tidier:
         self.log = log
         self.drift = drift
         self._digests: dict[ir.Value, Hashable] = {}
+        self._samples: dict[ir.Value, bytes] = {}
         self._hashed = 0
 
     def run(self) -> list[ir.Value]:
@@ -82,7 +85,8 @@ class Tidier:
             tensor = value.const_value
             if tensor is None or self._is_fixed(value) or nbytes(tensor) > _LARGE:
                 continue
-            alike.setdefault((tensor.dtype, tuple(tensor.shape)), []).append(value)
+            key = (tensor.dtype, tuple(tensor.shape), self._sample(value))
+            alike.setdefault(key, []).append(value)
         kept: list[ir.Value] = []
         for values in alike.values():
             if len(values) < 2:
@@ -98,6 +102,19 @@ class Tidier:
                     kept.append(keeper)
         self.log.clean("duplicate", len(kept))
         return list(dict.fromkeys(kept))
+
+    def _sample(self, value: ir.Value) -> bytes:
+        """Some elements of a large constant: those that differ there are not read in full."""
+        found = self._samples.get(value)
+        if found is None:
+            tensor = value.const_value
+            assert tensor is not None
+            found = b""
+            if nbytes(tensor) > _SMALL and tensor.dtype != ir.DataType.STRING:
+                flat = elements(tensor).reshape(-1)
+                found = flat[:: max(1, flat.size // _SAMPLED)].tobytes()
+            self._samples[value] = found
+        return found
 
     def _is_fixed(self, value: ir.Value) -> bool:
         """Whether the signature or something outside the graph names the value."""
@@ -131,6 +148,7 @@ class Tidier:
             rewire(usage.node, usage.idx, keeper)
         drop_initializer(self.facts, value)
         self._digests.pop(value, None)
+        self._samples.pop(value, None)
 
     # --- nodes ---------------------------------------------------------------------------------
 

@@ -198,10 +198,13 @@ def _round_float(array: Array, name: str) -> Array:
     with np.errstate(all="ignore"):
         native = target.isbuiltin == 1
         narrow = wide.astype(target) if native else _to_odd(wide).astype(target)
-        overflow = np.isfinite(wide) & ~np.isfinite(narrow.astype(np.float64))
-    if overflow.any():
-        raise Unknown(f"the computed constant overflows {name}")
+        if not np.isfinite(narrow).all() and _overflows(wide, narrow):
+            raise Unknown(f"the computed constant overflows {name}")
     return narrow
+
+
+def _overflows(wide: Array, narrow: Array) -> bool:
+    return bool((np.isfinite(wide) & ~np.isfinite(narrow.astype(np.float64))).any())
 
 
 def _to_odd(wide: Array) -> Array:
