@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rewrite.plan.lowering import Lowering
 
 Axes = tuple[int, ...]
-# The dimension of the parts into which a region splits a dimension.
-PARTS = -1
 # Element types that are not computed with; division of integers may fail, and has to be reported.
 _REFUSED = frozenset({"string", "c64", "c128"})
 _FAILS = frozenset({"Div", "Mod"})
@@ -167,13 +165,7 @@ class Builder:
         return self._values[value][0]
 
     def fits(self, shape: Sequence[int], axes: Axes) -> bool:
-        return all(n in (1, self.size(a)) for n, a in zip(shape, axes, strict=True))
-
-    def size(self, axis: int) -> int:
-        if axis != PARTS:
-            return self.region.shape[axis]
-        assert self.region.split is not None
-        return self.region.split[1]
+        return all(n in (1, self.region.shape[a]) for n, a in zip(shape, axes, strict=True))
 
     def is_element(self, shape: Sequence[int], axes: Axes) -> bool:
         """Whether a value differs from element to element of a row."""
@@ -393,18 +385,14 @@ def row_operand(low: Lowering, taken: Taken) -> Tensor:
 def _spread(group: RowGroup, view: View, axes: Axes) -> View:
     """A view of the group's shape, with dimensions split where the group splits them."""
     strides = [0] * len(group.shape)
-    parts_stride = 0
     for size, stride, axis in zip(view.shape, view.strides, axes, strict=True):
-        if axis == PARTS:
-            parts_stride = 0 if size == 1 else stride
-        else:
-            strides[axis] = 0 if size == 1 else stride
+        strides[axis] = 0 if size == 1 else stride
     full = list(group.shape)
     if group.split is not None:
         axis, parts = group.split
         inner = full[axis] // parts
         full[axis : axis + 1] = [parts, inner]
-        strides[axis : axis + 1] = [strides[axis] * inner or parts_stride, strides[axis]]
+        strides[axis : axis + 1] = [strides[axis] * inner, strides[axis]]
     return View(view.dtype, tuple(full), tuple(strides))
 
 

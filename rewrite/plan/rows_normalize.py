@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rewrite.plan.instance import Instance
-from rewrite.plan.rows import PARTS, Axes, Builder, Region, RowOp, UnfitError
+from rewrite.plan.rows import Axes, Builder, Region, RowOp, UnfitError
 from rewrite.plan.rows_draft import Draft, Ref
 from rewrite.plan.rows_reduce import dequantized, quantized
 from rewrite.plan.spec import Constant
@@ -199,16 +199,11 @@ def _where_group(op: Instance) -> Region | str:
     region = _floats(op, shape, tuple(range(2, len(shape))))
     if isinstance(region, str):
         return region
+    if op.opset < 21:  # ONNX has withdrawn it
+        return "GroupNormalization with a scale for each group"
     if len(shape) < 2 or shape[1] % max(groups, 1):
         return "GroupNormalization of channels that are no multiple of the groups"
     return Region(region.shape, region.axes, (1, groups))
-
-
-def _expand_group(b: Builder, op: Instance) -> None:
-    """Scale and bias of each channel, before opset 21 of each group."""
-    d = b.draft
-    y, _, _ = standardized(d, _wide(d, b.arg(op, 0)), _epsilon(op, 1e-5))
-    b.put(op, 0, _scaled(b, op, y, 1, 2, (1,) if op.opset >= 21 else (PARTS,)))
 
 
 def _where_channels_last_group(op: Instance) -> Region | str:
@@ -328,7 +323,7 @@ OPERATORS: dict[tuple[str, str], RowOp] = {
     (MICROSOFT, "SkipLayerNormalization"): RowOp(_where_skip, _expand_skip),
     (MICROSOFT, "SkipSimplifiedLayerNormalization"): RowOp(_where_skip, _expand_skip),
     ("", "InstanceNormalization"): RowOp(_where_instance, _expand_instance),
-    ("", "GroupNormalization"): RowOp(_where_group, _expand_group),
+    ("", "GroupNormalization"): RowOp(_where_group, _expand_instance),
     (MICROSOFT, "GroupNorm"): RowOp(_where_channels_last_group, _expand_channels_last_group),
     (MICROSOFT, "SkipGroupNorm"): RowOp(_where_channels_last_group, _expand_channels_last_group),
     ("", "MeanVarianceNormalization"): RowOp(_where_mean_variance, _expand_mean_variance),

@@ -1,0 +1,483 @@
+"""Softmax and normalizations as a session runs them, against numpy in float64.
+
+Tolerance: a normalization divides by a deviation: the mean is off by (log2 n + 4) roundings of the
+largest element, and so is each deviation from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from rewrite.plan.instance import Instance
+from rewrite.plan.program import Op
+from rewrite.plan.rows import RowGroup, rows_of
+from rewrite.plan.specs.rows import Fold
+from rewrite.schema import Type
+from tests.codegen.harness import isas
+from tests.plan.conv_models import model_of, run_model
+
+ISAS = isas()
+EPS = 2.0**-24
+MICROSOFT = "com.microsoft"
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def normal(shape: Sequence[int], seed: int = 1, kind: Any = np.float32) -> Array:
+    return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(kind)
+
+
+def standardized(
+    x: Array, axes: tuple[int, ...], epsilon: float = float(np.float32(1e-5))
+) -> Array:
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(axes, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon)
+
+
+def close(y: Array, wanted: Array, rounds: float = 40) -> None:
+    """Relative to the largest value."""
+    assert y.shape == wanted.shape
+    largest = max(1.0, float(np.max(np.abs(wanted), initial=0)))
+    np.testing.assert_allclose(y.astype(np.float64), wanted, atol=rounds * EPS * largest, rtol=0)
+
+
+def one(
+    name: str,
+    feeds: Mapping[str, Array],
+    outputs: Sequence[str] = ("y",),
+    opset: int = 22,
+    domain: str = "",
+    isa: Any = None,
+    **attributes: Any,
+) -> list[Array]:
+    """One operator over graph inputs."""
+    node = helper.make_node(
+        name, [n if not n.startswith("_") else "" for n in feeds], list(outputs), domain=domain,
+        **attributes,
+    )  # fmt: skip
+    given = {n: a for n, a in feeds.items() if not n.startswith("_")}
+    asked = [o for o in outputs if o]
+    return run_model(model_of([node], given, {}, asked, opset), given, isa)
+
+
+# --- softmax -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("shape", [(7,), (3, 1), (2, 5, 33), (2, 3, 4, 21)], ids=str)
+def test_softmax(name: str, opset: int, shape: tuple[int, ...]) -> None:
+    """Before opset 13 all dimensions from the axis on are one."""
+    x = 3 * normal(shape)
+    wide = x.astype(np.float64)
+    for axis in range(-len(shape), len(shape)):
+        axes: Any = axis if opset >= 13 else tuple(range(axis % len(shape), len(shape)))
+        raised = np.exp(wide - wide.max(axes, keepdims=True))
+        wanted = raised / raised.sum(axes, keepdims=True)
+        wanted = np.log(wanted) if name == "LogSoftmax" else wanted
+        for isa in ISAS:
+            (y,) = one(name, {"x": x}, opset=opset, isa=isa, axis=axis)
+            np.testing.assert_allclose(y, wanted, rtol=60 * EPS, atol=4 * EPS)
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
+def test_softmax_of_other_floats(name: str, kind: str) -> None:
+    dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
+    x = normal((4, 50), kind=dtype)
+    (y,) = one(name, {"x": x}, axis=-1)
+    wide = x.astype(np.float64)
+    wanted = np.exp(wide) / np.exp(wide).sum(1, keepdims=True)
+    wanted = np.log(wanted) if name == "LogSoftmax" else wanted
+    ulp = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 1e-14}[kind]
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y.astype(np.float64), wanted, rtol=ulp + 60 * EPS * (ulp > 1e-9),
+                               atol=2.0**-25 * (ulp > 1e-9))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_softmax_of_masked_rows(name: str) -> None:
+    """-inf has the weight 0 exactly; a row of nothing else is NaN; numbers of any size."""
+    x = normal((6, 40))
+    x[0, ::3] = -np.inf
+    x[1] = -np.inf
+    x[2, 5] = np.nan
+    x[3, 9] = np.inf
+    x[4] *= 1e38
+    x[5] *= 1e-40
+    (y,) = one(name, {"x": x}, axis=1)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        shifted = wide - wide.max(1, keepdims=True)
+        total = np.exp(shifted).sum(1, keepdims=True)
+        wanted = shifted - np.log(total) if name == "LogSoftmax" else np.exp(shifted) / total
+        wanted = wanted.astype(np.float32)
+    np.testing.assert_allclose(y, wanted, rtol=40 * EPS, atol=1e-37)
+    if name == "Softmax":
+        assert np.all(y[0, ::3] == 0)
+
+
+# --- normalizations of ONNX --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [-1, 1, 0, -2])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_layer_normalization(axis: int, with_bias: bool) -> None:
+    shape = (3, 5, 37)
+    x = normal(shape) + 2
+    axes = tuple(range(axis % 3, 3))
+    scale = normal([shape[a] for a in axes], 2)
+    bias = normal(scale.shape, 3)
+    feeds = {"x": x, "scale": scale, **({"bias": bias} if with_bias else {})}
+    wide = x.astype(np.float64)
+    mean = wide.mean(axes, keepdims=True)
+    inverse = 1 / np.sqrt(((wide - mean) ** 2).mean(axes, keepdims=True) + 1e-3)
+    for isa in ISAS:
+        y, m, i = one(
+            "LayerNormalization", feeds, ["y", "m", "i"], isa=isa, axis=axis, epsilon=1e-3
+        )
+        close(y, (wide - mean) * inverse * scale + (bias if with_bias else 0))
+        close(m, mean)
+        close(i, inverse)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
+def test_layer_normalization_of_other_floats(kind: str) -> None:
+    dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
+    x, scale, bias = normal((4, 70), 1, dtype), normal((70,), 2, dtype), normal((70,), 3, dtype)
+    y, mean = one("LayerNormalization", {"x": x, "s": scale, "b": bias}, ["y", "m"])
+    wanted = standardized(x, (1,)) * scale.astype(np.float64) + bias.astype(np.float64)
+    ulp = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 1e-13}[kind]
+    assert y.dtype == dtype
+    assert mean.dtype == np.float32
+    np.testing.assert_allclose(y.astype(np.float64), wanted, rtol=ulp, atol=ulp)
+
+
+def test_scale_of_one_element() -> None:
+    """Scale and bias are broadcast."""
+    x = normal((3, 20))
+    scale, bias = np.array([2], np.float32), np.array([[0.5]], np.float32)
+    (y,) = one("LayerNormalization", {"x": x, "s": scale, "b": bias})
+    close(y, standardized(x, (1,)) * 2 + 0.5)
+
+
+@pytest.mark.parametrize("name", ["RMSNormalization", "SimplifiedLayerNormalization"])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_root_mean_square(name: str, axis: int) -> None:
+    if name.startswith("Simplified"):
+        axis = -1
+    x = normal((3, 5, 37))
+    scale = normal(x.shape[axis % 3 :], 2)
+    axes = tuple(range(axis % 3, 3))
+    wide = x.astype(np.float64)
+    wanted = wide / np.sqrt((wide**2).mean(axes, keepdims=True) + 1e-5) * scale
+    opset = 23 if name == "RMSNormalization" else 17
+    (y,) = one(name, {"x": x, "s": scale}, opset=opset, axis=axis, epsilon=1e-5)
+    close(y, wanted)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 17), (2, 70, 5, 6), (1, 4, 3, 4, 5)], ids=str)
+def test_instance_normalization(shape: tuple[int, ...]) -> None:
+    x, scale, bias = normal(shape) + 1, normal(shape[1:2], 2), normal(shape[1:2], 3)
+    along = (-1, *(1,) * (len(shape) - 2))
+    axes = tuple(range(2, len(shape)))
+    wanted = standardized(x, axes) * scale.reshape(along) + bias.reshape(along)
+    for isa in ISAS:
+        (y,) = one("InstanceNormalization", {"x": x, "s": scale, "b": bias}, isa=isa)
+        close(y, wanted, 80)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("rest", [(17,), (5, 4), ()], ids=str)
+def test_group_normalization(groups: int, rest: tuple[int, ...]) -> None:
+    shape = (2, 12, *rest)
+    x = normal(shape)
+    scale, bias = normal((12,), 2), normal((12,), 3)
+    y = standardized(x.reshape(2, groups, -1), (2,)).reshape(shape)
+    along = (-1, *(1,) * len(rest))
+    (found,) = one("GroupNormalization", {"x": x, "s": scale, "b": bias}, num_groups=groups)
+    close(found, y * scale.reshape(along) + bias.reshape(along), 80)
+
+
+def test_channels_last_operands_stay_where_they_are() -> None:
+    x = normal((2, 5, 4, 24))
+    scale, bias = normal((24,), 2), normal((24,), 3)
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("GroupNormalization", ["t", "s", "b"], ["g"], num_groups=4),
+        helper.make_node("InstanceNormalization", ["g", "s", "b"], ["i"]),
+        helper.make_node("Transpose", ["i"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    known = {"s": scale, "b": bias}
+    (y,) = run_model(model_of(nodes, {"x": x}, known), {"x": x})
+    grouped = x.astype(np.float64).transpose(0, 3, 1, 2)
+    along = (-1, 1, 1)
+    g = standardized(grouped.reshape(2, 4, -1), (2,)).reshape(grouped.shape)
+    g = g * scale.reshape(along) + bias.reshape(along)
+    i = standardized(g, (2, 3)) * scale.reshape(along) + bias.reshape(along)
+    close(y, i.transpose(0, 2, 3, 1), 400)
+
+
+@pytest.mark.parametrize("axes", [None, [1], [0, 2, 3], [2, -1]], ids=str)
+def test_mean_variance_normalization(axes: list[int] | None) -> None:
+    x = normal((3, 4, 5, 6))
+    attributes = {} if axes is None else {"axes": axes}
+    over = tuple(axes or (0, 2, 3))
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(over, keepdims=True)
+    wanted = centred / (np.sqrt((centred**2).mean(over, keepdims=True)) + 1e-9)
+    (y,) = one("MeanVarianceNormalization", {"x": x}, opset=13, **attributes)
+    close(y, wanted)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_division_by_a_norm(p: int, axis: int) -> None:
+    x = normal((4, 5, 21))
+    x[1], x[:, 2], x[:, :, 3] = 0, 0, 0
+    wide = np.abs(x.astype(np.float64))
+    norm = (wide**p).sum(axis, keepdims=True) ** (1 / p)
+    wanted = np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm))
+    (y,) = one("LpNormalization", {"x": x}, p=p, axis=axis)
+    close(y, wanted)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("shape", [(4, 7), (2, 5, 9), (2, 33, 4, 6)], ids=str)
+def test_batch_normalization(known: bool, shape: tuple[int, ...]) -> None:
+    x = normal(shape)
+    s, b, m = (normal(shape[1:2], k) for k in (2, 3, 4))
+    v = np.abs(normal(shape[1:2], 5)) + 0.1
+    node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], epsilon=1e-3)
+    given = {"x": x, "s": s, "b": b, "m": m, "v": v}
+    feeds = {"x": x} if known else given
+    model = model_of([node], feeds, {n: a for n, a in given.items() if n not in feeds})
+    along = (-1, *(1,) * (len(shape) - 2))
+    wide = [a.astype(np.float64).reshape(along) for a in (s, b, m, v)]
+    wanted = (x - wide[2]) / np.sqrt(wide[3] + 1e-3) * wide[0] + wide[1]
+    (y,) = run_model(model, feeds)
+    close(y, wanted)
+
+
+@pytest.mark.parametrize("shape", [(4, 7), (2, 33, 4, 6)], ids=str)
+def test_batch_normalization_in_training(shape: tuple[int, ...]) -> None:
+    x = normal(shape)
+    s, b, m = (normal(shape[1:2], k) for k in (2, 3, 4))
+    v = np.abs(normal(shape[1:2], 5))
+    node = helper.make_node(
+        "BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "rm", "rv"],
+        training_mode=1, momentum=0.8, epsilon=1e-3,
+    )  # fmt: skip
+    feeds = {"x": x, "s": s, "b": b, "m": m, "v": v}
+    model = model_of([node], feeds, {}, ["y", "rm", "rv"])
+    wanted = ReferenceEvaluator(model).run(
+        None, {n: a.astype(np.float64) for n, a in feeds.items()}
+    )
+    for found, value in zip(run_model(model, feeds), wanted, strict=True):
+        close(found, value)
+
+
+# --- ONNX Runtime's own ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+@pytest.mark.parametrize("extra", [0, 1, 2])
+@pytest.mark.parametrize("skip_shape", [(2, 5, 40), (5, 40), (1, 5, 40)], ids=str)
+def test_skip_normalizations(name: str, extra: int, skip_shape: tuple[int, ...]) -> None:
+    """With bias and beta, and the sum as a result."""
+    plain = "Simplified" in name
+    operands = {"x": normal((2, 5, 40)), "skip": normal(skip_shape, 2), "gamma": normal((40,), 3)}
+    for k, other in enumerate(("bias",) if plain else ("beta", "bias")):
+        if k < extra:
+            operands[other] = normal((40,), 4 + k)
+    node = helper.make_node(
+        name, list(operands), ["y", "", "", "sum"], domain=MICROSOFT, epsilon=1e-3
+    )
+    total = sum(operands[n].astype(np.float64) for n in ("x", "skip", "bias") if n in operands)
+    if plain:
+        y = total / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-3) * operands["gamma"]
+    else:
+        y = standardized(total, (2,), 1e-3) * operands["gamma"] + operands.get("beta", 0)
+    found = run_model(model_of([node], operands, {}, ["y", "sum"]), operands)
+    close(found[0], y)
+    close(found[1], total, 4)
+
+
+def test_bias_softmax() -> None:
+    x, bias = normal((2, 3, 4, 30)), normal((2, 1, 1, 30), 2)
+    (y,) = one("BiasSoftmax", {"x": x, "b": bias}, domain=MICROSOFT, axis=3, is_inner_broadcast=1)
+    raised = np.exp(x.astype(np.float64) + bias)
+    close(y, raised / raised.sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_quantized_softmax_and_mean(kind: Any) -> None:
+    """Quantized from the real numbers, rounded half to even."""
+    x = np.random.default_rng(1).integers(0, 100, (3, 4, 25)).astype(kind)
+    real = (x.astype(np.float64) - 20) * 0.05
+    operands = {
+        "x": x, "xs": np.array(0.05, np.float32), "xz": np.array(20, kind),
+        "ys": np.array(1 / 256, np.float32), "yz": np.array(3, kind),
+    }  # fmt: skip
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    raised = np.exp(real) / np.exp(real).sum(-1, keepdims=True)
+    node = helper.make_node(
+        "QLinearSoftmax", list(operands), ["y"], domain=MICROSOFT, axis=-1, opset=13
+    )
+    (y,) = run_model(model_of([node], operands, {}), operands)
+    wanted = np.clip(np.rint(raised * 256) + 3, low, high)
+    assert np.max(np.abs(y.astype(int) - wanted)) <= 1
+    assert np.mean(y == wanted) > 0.99
+    operands["ys"] = np.array(0.02, np.float32)
+    node = helper.make_node(
+        "QLinearReduceMean", list(operands), ["y"], domain=MICROSOFT, axes=[1], keepdims=0
+    )
+    (mean,) = run_model(model_of([node], operands, {}), operands)
+    wanted = np.clip(np.rint(real.mean(1) / 0.02) + 3, low, high)
+    assert np.max(np.abs(mean.astype(int) - wanted)) <= 1
+    assert np.mean(mean == wanted) > 0.95
+
+
+# --- groups ------------------------------------------------------------------------------------
+
+
+class Line:
+    """Instances of a chain of operators on f32, without a model."""
+
+    def __init__(self) -> None:
+        self.ops: list[Instance] = []
+        self.shapes: dict[int, tuple[int, ...]] = {}
+
+    def value(self, *shape: int) -> int:
+        number = len(self.shapes)
+        self.shapes[number] = shape
+        return number
+
+    def op(self, name: str, operands: Sequence[int | Array], *shape: int, **attributes: Any) -> int:
+        result = self.value(*shape)
+        numbers: list[int | None] = []
+        types, contents = [], []
+        for k, operand in enumerate(operands):
+            if isinstance(operand, int):
+                numbers.append(operand)
+                types.append(Type("f32", self.shapes[operand]))
+                contents.append(None)
+            else:
+                numbers.append(-1 - len(self.ops) * 8 - k)
+                dtype = "s64" if operand.dtype == np.int64 else "f32"
+                types.append(Type(dtype, operand.shape))
+                contents.append(operand)
+        op = Op("", name, 18, tuple(numbers), (result,), attributes, f"{name}_{result}")
+        self.ops.append(
+            Instance(op, tuple(numbers), tuple(types), tuple(contents), (Type("f32", shape),))
+        )
+        return result
+
+
+LAST = np.array([-1], np.int64)
+
+
+def decomposed(line: Line, x: int, shape: tuple[int, ...]) -> int:
+    """LayerNormalization without scale and bias, as exporters write it."""
+    one_ = (*shape[:-1], 1)
+    mean = line.op("ReduceMean", [x, LAST], *one_)
+    centred = line.op("Sub", [x, mean], *shape)
+    squared = line.op("Pow", [centred, np.array(2, np.float32)], *shape)
+    variance = line.op("ReduceMean", [squared, LAST], *one_)
+    shifted = line.op("Add", [variance, np.array(1e-5, np.float32)], *one_)
+    root = line.op("Sqrt", [shifted], *one_)
+    return line.op("Div", [centred, root], *shape)
+
+
+def group_of(line: Line, *wanted: int) -> RowGroup:
+    found = rows_of(line.ops, wanted)
+    assert isinstance(found, RowGroup), found
+    return found
+
+
+def test_decomposed_normalization_is_one_program() -> None:
+    line = Line()
+    a, b, scale = line.value(2, 3, 8), line.value(2, 3, 8), line.value(8)
+    total = line.op("Add", [a, b], 2, 3, 8)
+    y = decomposed(line, total, (2, 3, 8))
+    z = line.op("Mul", [y, scale], 2, 3, 8)
+    group = group_of(line, z, total)
+    assert [taken.op.operands[taken.index] for taken in group.operands] == [a, b, scale]
+    assert sum(isinstance(step, Fold) for step in group.built.steps) == 2
+    assert all(given.element for given in group.outputs)
+    assert "Pow" not in [step.name for step in group.built.steps if not isinstance(step, Fold)]
+
+
+def test_equal_steps_are_one() -> None:
+    """Two subtractions of the same mean."""
+    line = Line()
+    x = line.value(4, 8)
+    mean = line.op("ReduceMean", [x, LAST], 4, 1)
+    first = line.op("Sub", [x, mean], 4, 8)
+    second = line.op("Sub", [x, mean], 4, 8)
+    group = group_of(line, line.op("Mul", [first, second], 4, 8))
+    assert len(group.built.steps) == 3
+
+
+def test_reasons_why_not() -> None:
+    def reason(line: Line, *wanted: int) -> str:
+        found = rows_of(line.ops, wanted)
+        assert isinstance(found, str)
+        return found
+
+    line = Line()
+    x = line.value(4, 8)
+    assert reason(line, line.op("Exp", [x], 4, 8)) == "nothing is reduced"
+
+    line = Line()
+    x = line.value(4, 8)
+    mean = line.op("ReduceMean", [x, LAST], 4, 1)
+    first = np.array([0], np.int64)
+    assert "rows of another kind" in reason(line, line.op("ReduceMean", [mean, first], 1, 1))
+
+    line = Line()
+    x = line.value(4, 8)
+    softmax = line.op("Softmax", [x], 4, 8, axis=-1)
+    turned = line.op("Transpose", [softmax], 8, 4)
+    assert "Transpose is not pointwise" in reason(line, turned)
+
+    line = Line()
+    x, other = line.value(4, 8), line.value(3, 4, 8)
+    softmax = line.op("Softmax", [x], 4, 8, axis=-1)
+    assert "more dimensions" in reason(line, line.op("Add", [softmax, other], 3, 4, 8))
+
+    line = Line()
+    x, bias = line.value(4, 8), line.value(8)
+    softmax = line.op("Softmax", [x], 4, 8, axis=-1)
+    doubled = line.op("Add", [bias, bias], 8)
+    line.op("Add", [softmax, doubled], 4, 8)
+    assert "neither all elements nor one per row" in reason(line, doubled)
+
+
+def test_a_reduction_of_what_is_one_per_row_is_no_sum_of_the_row() -> None:
+    """The sum over a dimension of size 1 is not n times its element."""
+    line = Line()
+    x = line.value(4, 8)
+    mean = line.op("ReduceMean", [x, LAST], 4, 1)
+    again = line.op("ReduceSum", [mean, LAST], 4, 1)
+    assert isinstance(rows_of(line.ops, [again]), str)
+
+
+def test_dropped_dimensions() -> None:
+    """What is left is aligned with the dimensions that it came from."""
+    line = Line()
+    x, scale = line.value(4, 5, 8), line.value(5)
+    total = line.op("ReduceSum", [x, LAST], 4, 5, keepdims=0)
+    y = line.op("Mul", [total, scale], 4, 5)
+    group = group_of(line, y)
+    assert [taken.axes for taken in group.operands] == [(0, 1, 2), (1,)]
+    assert group.outputs[0].axes == (0, 1)
+    assert not group.outputs[0].element
