@@ -161,6 +161,28 @@ def test_tables_with_a_fill_value(isa: Isa, channels: int) -> None:
 
 
 @ISAS
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("repeat", [2, 3, 4])
+def test_repeated_elements(isa: Isa, width: int, repeat: int) -> None:
+    """The last table is not read; lines that repeat are copied."""
+    data = data_of((3, 4, 37), WIDTHS[width])
+    rows = np.array([0, 0, 1, 3, 3, 3, 2])
+    result, whole = guarded((3, 7, 37 * repeat), WIDTHS[width])
+    line = 37 * width
+    words = [data, 0, rows * line, 0, result, 3, 4 * line, width, 7, 37 * repeat]
+    spec = Take(2, short(width), width, False, repeat)
+    assert harness.run(spec, words, 21, isa=isa, splits=4) == 0
+    assert untouched(whole)
+    np.testing.assert_array_equal(result, np.repeat(data[:, rows], repeat, 2))
+    result, whole = guarded((12, 37 * repeat), WIDTHS[width])
+    words = [data, 0, 0, result, 12, line, width, 37 * repeat]
+    spec = Take(1, short(width), width, False, repeat)
+    assert harness.run(spec, words, 12, isa=isa, splits=5) == 0
+    assert untouched(whole)
+    np.testing.assert_array_equal(result, np.repeat(data.reshape(12, 37), repeat, 1))
+
+
+@ISAS
 def test_reversed_rows(isa: Isa) -> None:
     data = data_of((5, 3, 7), np.float32)
     lengths = np.array([5, 1, 3], np.int64)

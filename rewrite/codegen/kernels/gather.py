@@ -12,7 +12,6 @@ from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.moving import (
     copy_row,
     counted,
-    fill_row,
     guarded,
     load_bytes,
     load_index,
@@ -21,7 +20,7 @@ from rewrite.codegen.moving import (
     store_bytes,
 )
 from rewrite.codegen.value import Value
-from rewrite.plan.specs.index import GatherElements, GatherRows, ReverseRows, Take
+from rewrite.plan.specs.index import GatherElements, GatherRows, ReverseRows
 
 
 @emits(GatherRows)
@@ -86,55 +85,6 @@ def gather_elements(k: Kernel, spec: GatherElements) -> None:
         guarded(k, fine, move)
 
     nest(f, sizes, [row_major(f, sizes), steps], one, (0, k.begin, k.end))
-
-
-@emits(Take)
-def take(k: Kernel, spec: Take) -> None:
-    """Items are places of the outer and the first dimension together."""
-    f, rank = k.f, spec.rank
-    data, fill, *tables, result = (k.pointer(i) for i in range(3 + rank))
-    pitch, row_bytes = k.integer(4 + rank), k.integer(5 + rank)
-    sizes = [k.integer(6 + rank + i) for i in range(rank)]
-    row: Int = spec.row or row_bytes
-    steps = [f.mul(s, row) for s in row_major(f, sizes)]
-    blank = load_bytes(f, fill, spec.width) if spec.filled else None
-    first = f.intrinsic("llvm.umax", "i64", sizes[0], 1)
-
-    def level(axis: int, source: Int, target: Int, inside: Value | None) -> None:
-        """`inside`: no table so far has asked for the fill value."""
-        if axis == rank:
-            leaf(source, target, inside)
-            return
-
-        def step(i: Value) -> None:
-            down(axis, i, source, f.add(target, f.mul(i, steps[axis])), inside)
-
-        f.loop(0, sizes[axis], step)
-
-    def down(axis: int, i: Int, source: Int, target: Int, inside: Value | None) -> None:
-        offset = f.load("i64", f.at(tables[axis], i, "i64"))
-        if spec.filled:
-            fine = f.compare(">=", offset, 0)
-            inside = fine if inside is None else f.binary("and", inside, fine)
-        level(axis + 1, f.add(source, offset), target, inside)
-
-    def leaf(source: Int, target: Int, inside: Value | None) -> None:
-        to = f.at(result, target)
-
-        def move() -> None:
-            copy_row(f, k.isa, f.at(data, source), to, spec.row, row_bytes)
-
-        if blank is None or inside is None:
-            move()
-        else:
-            f.if_(inside, move, lambda: fill_row(f, to, blank, spec.width, row))
-
-    def item(number: Value) -> None:
-        outer = f.binary("udiv", number, first)
-        inner = f.sub(number, f.mul(outer, first))
-        down(0, inner, f.mul(outer, pitch), f.mul(number, steps[0]), None)
-
-    f.loop(k.begin, k.end, item)
 
 
 @emits(ReverseRows)

@@ -25,6 +25,7 @@ from rewrite.plan.view import BYTES
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 _WIDE = frozenset({"f64", "s32", "u32", "s64", "u64"})  # float32 does not hold them
 _SUMMED = _FLOATS | _WIDE | {"s8", "u8", "s16", "u16"}
+MOST_REPEATS = 8
 _CROP = "tf_crop_and_resize"
 
 
@@ -152,9 +153,23 @@ def _take(
     sizes = [result.shape[a] for a in order[first:end]]
     pitch = prod(physical[first:]) * width
     words: list[Tensor | int] = [x, fill, *offsets, result, outer, pitch, row, *sizes]
-    spec = Take(len(sizes), short(row), width, filled)
-    items = outer * sizes[0] if prod(result.shape) else 0
+    repeat = (
+        0 if filled or row != width else _repeats(tables.get(order[end - 1]), physical[end - 1])
+    )
+    spec = Take(len(sizes), short(row), width, filled, repeat)
+    # Repeated elements alone are one item per line.
+    items = outer * (1 if repeat and len(sizes) == 1 else sizes[0])
+    items = items if prod(result.shape) else 0
     low.call(spec, words, items, grain_of(prod(sizes[1:]) * row))
+
+
+def _repeats(table: Array | None, size: int) -> int:
+    """How often each place is repeated, where that is all that a table says; else 0."""
+    if table is None or size == 0 or len(table) % size:
+        return 0
+    times = len(table) // size
+    plain = np.array_equal(table, np.arange(len(table)) // times)
+    return times if plain and 2 <= times <= MOST_REPEATS else 0
 
 
 def _pass(

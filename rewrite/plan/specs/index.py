@@ -112,13 +112,15 @@ class Take(Spec):
     places; bytes of a row; `rank` sizes. Tables are s64 offsets in bytes, negative where the fill
     value is wanted (`filled`). A row of contiguous bytes stands behind each last place.
     Items: outer size times size 0. `row`: bytes of a row where it is one of SHORT_ROWS, else 0.
-    `width`: bytes of the fill value.
+    `width`: bytes of an element. `repeat`: where it is not 0, rows are elements, and the last table
+    is not read: place i has offset (i // repeat) width.
     """
 
     rank: int
     row: int
     width: int
     filled: bool
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
