@@ -346,6 +346,31 @@ def test_quantized_softmax_and_mean(kind: Any) -> None:
     assert np.mean(mean == wanted) > 0.95
 
 
+@pytest.mark.parametrize("with_segments", [False, True])
+@pytest.mark.parametrize("with_places", [False, True])
+def test_embeddings(with_segments: bool, with_places: bool) -> None:
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, 30, (3, 7)).astype(np.int32)
+    segments = rng.integers(0, 2, (3, 7)).astype(np.int32)
+    places = rng.integers(0, 9, (3, 7)).astype(np.int32)
+    mask = (np.arange(7) < np.array([[7], [2], [0]])).astype(np.int32)
+    words, positions, kinds = normal((30, 20)), normal((9, 20), 2), normal((2, 20), 3)
+    scale, bias = normal((20,), 4), normal((20,), 5)
+    feeds = {
+        "ids": ids, "segments" if with_segments else "_s": segments, "words": words,
+        "positions": positions, "kinds" if with_segments else "_k": kinds, "scale": scale,
+        "bias": bias, "mask": mask, "places" if with_places else "_p": places,
+    }  # fmt: skip
+    y, lengths, total = one(
+        "EmbedLayerNormalization", feeds, ["y", "lengths", "total"], domain=MICROSOFT
+    )
+    wanted = words.astype(np.float64)[ids] + positions[places if with_places else np.arange(7)]
+    wanted = wanted + kinds[segments] if with_segments else wanted
+    close(total, wanted, 4)
+    close(y, standardized(wanted, (2,), 1e-12) * scale + bias)
+    assert lengths.tolist() == [7, 2, 0]
+
+
 # --- groups ------------------------------------------------------------------------------------
 
 
