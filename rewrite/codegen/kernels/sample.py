@@ -1,8 +1,8 @@
 """GridSample: interpolation at places that are data.
 
 In: specs of rewrite/plan/specs/resize.py. Out: code. For each point the neighbours along every
-dimension and their weights are found once, then all channels are summed up. Arithmetic of places:
-the same steps as in https://onnx.ai/onnx/operators/onnx__GridSample.html.
+dimension and their weights are found once, for all channels. Arithmetic of places: the same steps
+as in https://onnx.ai/onnx/operators/onnx__GridSample.html.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rewrite.codegen.kernels.resize import from_sums, to_sums
 from rewrite.codegen.memory import load, memory_type, register_type, store
 from rewrite.codegen.types import suffix
 from rewrite.codegen.value import Value
-from rewrite.plan.specs.resize import GridSample
+from rewrite.plan.specs.resize import GRID_BLOCK, GridSample
 
 _CUBIC = -0.75
 
@@ -32,39 +32,100 @@ class Tap:
 
 @emits(GridSample)
 def grid_sample(k: Kernel, spec: GridSample) -> None:
-    f, rank = k.f, spec.rank
-    data, grid, result = (k.pointer(i) for i in range(3))
-    channels, points = k.integer(4), k.integer(5 + rank)
-    sizes = [k.integer(5 + i) for i in range(rank)]
-    reals = [f.cast("sitofp", n, register_type(spec.sums, 0)) for n in sizes]
-    steps: list[Int] = [1]
-    for size in reversed(sizes):
-        steps.insert(0, f.mul(steps[0], size))
-    plane, *strides = steps
-    kind, grid_kind = memory_type(spec.dtype), memory_type(spec.grid)
+    """Points in blocks: their neighbours go to scratch, then every channel is summed up."""
+    f = k.f
+    made = _Sampler(k, spec)
 
-    def point(item: Value) -> None:
-        batch = f.binary("udiv", item, points)
-        within = f.sub(item, f.mul(batch, points))
-        here = f.at(grid, f.mul(item, rank), grid_kind)
+    def block(first: Value) -> None:
+        count = f.intrinsic("llvm.smin", "i64", f.sub(k.end, first), GRID_BLOCK)
+        f.loop(0, count, lambda j: made.locate(f.add(first, j), j))
+        f.loop(0, made.channels, lambda c: made.sum(c, count))
+
+    f.loop(k.begin, k.end, block, step=GRID_BLOCK)
+
+
+class _Sampler:
+    """The operands, and where in scratch a block's neighbours are: for each corner offsets (or -1)
+    and weights, for each point its place in the result."""
+
+    def __init__(self, k: Kernel, spec: GridSample) -> None:
+        f, rank = k.f, spec.rank
+        self.k, self.f, self.spec = k, f, spec
+        self.data, self.grid, self.result = (k.pointer(i) for i in range(3))
+        self.channels, self.points = k.integer(4), k.integer(5 + rank)
+        self.sizes = [k.integer(5 + i) for i in range(rank)]
+        self.reals = [f.cast("sitofp", n, register_type(spec.sums, 0)) for n in self.sizes]
+        steps: list[Int] = [1]
+        for size in reversed(self.sizes):
+            steps.insert(0, f.mul(steps[0], size))
+        self.plane, *self.strides = steps
+        self.corners = {"nearest": 1, "linear": 2, "cubic": 4}[spec.mode] ** rank
+        self.kind, self.weight_kind = memory_type(spec.dtype), memory_type(spec.sums)
+
+    def area(self, number: int) -> Value:
+        """Scratch for one number of each point of a block."""
+        return self.f.at(self.k.scratch, 8 * GRID_BLOCK * number)
+
+    def locate(self, item: Value, j: Value) -> None:
+        """The neighbours of a point."""
+        k, f, spec = self.k, self.f, self.spec
+        batch = f.binary("udiv", item, self.points)
+        within = f.sub(item, f.mul(batch, self.points))
+        grid_kind = memory_type(spec.grid)
+        here = f.at(self.grid, f.mul(item, spec.rank), grid_kind)
         taps = []
-        for d in range(rank):
-            raw = load(f, k.isa, spec.grid, f.at(here, rank - 1 - d, grid_kind), 0)
+        for d in range(spec.rank):
+            raw = load(f, k.isa, spec.grid, f.at(here, spec.rank - 1 - d, grid_kind), 0)
             place = to_sums(k, spec.grid, spec.sums, raw)
-            taps.append(_taps(k, spec, place, sizes[d], reals[d], strides[d]))
-        corners = [_corner(k, c) for c in itertools.product(*taps)]
-        first = f.mul(f.mul(batch, channels), plane)
-        target = f.add(f.mul(f.mul(batch, channels), points), within)
+            taps.append(_taps(k, spec, place, self.sizes[d], self.reals[d], self.strides[d]))
+        first = f.mul(f.mul(batch, self.channels), self.plane)
+        target = f.add(f.mul(f.mul(batch, self.channels), self.points), within)
+        f.store(target, f.at(self.area(0), j, "i64"))
+        for number, chosen in enumerate(itertools.product(*taps)):
+            corner = _corner(k, chosen)
+            offset: Value = f.i64(f.add(first, corner.offset))
+            if corner.inside is not None:
+                offset = f.select(corner.inside, offset, f.i64(-1))
+            f.store(offset, f.at(self.area(1 + number), j, "i64"))
+            if corner.weight is not None:
+                weights = self.area(1 + self.corners + number)
+                f.store(corner.weight, f.at(weights, j, self.weight_kind))
 
-        def channel(c: Value) -> None:
-            source = f.at(data, f.add(first, f.mul(c, plane)), kind)
-            made = _sum(k, spec, source, corners)
-            place = f.at(result, f.add(target, f.mul(c, points)), kind)
-            store(f, k.isa, spec.dtype, made, place, 0)
+    def sum(self, channel: Value, count: Value) -> None:
+        """One channel of all points of a block."""
+        f = self.f
+        source = f.at(self.data, f.mul(channel, self.plane), self.kind)
+        target = f.at(self.result, f.mul(channel, self.points), self.kind)
 
-        f.loop(0, channels, channel)
+        def point(j: Value) -> None:
+            place = f.load("i64", f.at(self.area(0), j, "i64"))
+            made = self.value(source, j)
+            store(f, self.k.isa, self.spec.dtype, made, f.at(target, place, self.kind), 0)
 
-    f.loop(k.begin, k.end, point)
+        f.loop(0, count, point)
+
+    def value(self, source: Value, j: Value) -> Value:
+        """The weighted sum; a single neighbour is moved as it is."""
+        k, f, spec = self.k, self.f, self.spec
+        total: Value | None = None
+        for number in range(self.corners):
+            x = self.neighbour(source, f.load("i64", f.at(self.area(1 + number), j, "i64")))
+            if self.corners == 1:
+                return x
+            weights = self.area(1 + self.corners + number)
+            weight = f.load(self.weight_kind, f.at(weights, j, self.weight_kind))
+            term = f.mul(to_sums(k, spec.dtype, spec.sums, x), weight)
+            total = term if total is None else f.add(total, term)
+        assert total is not None
+        return from_sums(k, spec.dtype, total)
+
+    def neighbour(self, source: Value, offset: Value) -> Value:
+        f, isa, dtype = self.f, self.k.isa, self.spec.dtype
+        if self.spec.padding != "zeros":
+            return load(f, isa, dtype, f.at(source, offset, self.kind), 0)
+        there = f.intrinsic("llvm.smax", "i64", offset, 0)
+        x = load(f, isa, dtype, f.at(source, there, self.kind), 0)
+        return f.select(f.compare("<", offset, 0), f.zero(x.type), x)
 
 
 def _corner(k: Kernel, taps: tuple[Tap, ...]) -> Tap:
@@ -80,26 +141,6 @@ def _corner(k: Kernel, taps: tuple[Tap, ...]) -> Tap:
             inside = f.binary("and", inside, tap.inside)
         found = Tap(f.add(found.offset, tap.offset), weight, inside)
     return found
-
-
-def _sum(k: Kernel, spec: GridSample, source: Value, corners: list[Tap]) -> Value:
-    """The weighted sum; a single neighbour without weight is moved as it is."""
-    f = k.f
-    kind = memory_type(spec.dtype)
-    total: Value | None = None
-    for corner in corners:
-        offset = corner.offset
-        if corner.inside is not None:
-            offset = f.select(corner.inside, offset, f.i64(0))
-        x = load(f, k.isa, spec.dtype, f.at(source, offset, kind), 0)
-        if corner.inside is not None:
-            x = f.select(corner.inside, x, f.zero(x.type))
-        if corner.weight is None:
-            return x
-        term = f.mul(to_sums(k, spec.dtype, spec.sums, x), corner.weight)
-        total = term if total is None else f.add(total, term)
-    assert total is not None
-    return from_sums(k, spec.dtype, total)
 
 
 # --- one dimension -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.lower.indexing import grain_of
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 from rewrite.plan.spec import Body, Step
-from rewrite.plan.specs.resize import GridSample
+from rewrite.plan.specs.resize import GridSample, grid_scratch
 from rewrite.plan.specs.window import MaxRoiPool, RoiAlign
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
@@ -42,7 +42,7 @@ def grid_sample(low: Lowering, op: Instance) -> None:
     )
     words: list[Tensor | int] = [x, grid, low.output(0), *x.shape[:2], *spatial, points]
     items = x.shape[0] * points if x.shape[1] else 0
-    low.call(spec, words, items, grain_of(64 * x.shape[1]))
+    low.call(spec, words, items, grain_of(64 * x.shape[1]), scratch=grid_scratch(spec))
 
 
 def _mode(op: Instance) -> str:

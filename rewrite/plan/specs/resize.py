@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rewrite.plan.spec import Spec
 
+GRID_BLOCK = 64  # points whose neighbours are kept at once
 MOST_TAPS = 8  # of a pass that is written out; more are a loop
 
 
@@ -40,7 +41,7 @@ class GridSample(Spec):
 
     Words: data, grid, result; batches; channels; `rank` sizes of data; points of a batch.
     Items: points of all batches. `rank`: spatial dimensions. A place is (…, y, x) in reverse.
-    `sums`: the type in which places and sums are computed.
+    `sums`: the type in which places and sums are computed. Scratch: `grid_scratch`.
     """
 
     dtype: str
@@ -50,3 +51,9 @@ class GridSample(Spec):
     mode: str  # "nearest" | "linear" | "cubic"
     padding: str  # "zeros" | "border" | "reflection"
     align_corners: bool
+
+
+def grid_scratch(spec: GridSample) -> int:
+    """Bytes: a place, and offsets and weights of all neighbours, for each point of a block."""
+    corners: int = {"nearest": 1, "linear": 2, "cubic": 4}[spec.mode] ** spec.rank
+    return 8 * GRID_BLOCK * (1 + 2 * corners)
