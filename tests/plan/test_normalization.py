@@ -267,6 +267,23 @@ def test_batch_normalization(known: bool, shape: tuple[int, ...]) -> None:
     close(y, wanted)
 
 
+def test_batch_normalization_and_what_follows() -> None:
+    """A residual and Relu in the same kernel."""
+    x, r = normal((2, 33, 4, 6)), normal((2, 33, 4, 6), 7)
+    known = {n: normal((33,), k) for k, n in enumerate("sbm")}
+    known["v"] = np.abs(normal((33,), 5)) + 0.1
+    nodes = [
+        helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["n"]),
+        helper.make_node("Add", ["n", "r"], ["a"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": x, "r": r}, known)
+    s, b, m, v = (known[n].astype(np.float64).reshape(-1, 1, 1) for n in "sbmv")
+    wanted = np.maximum((x - m) / np.sqrt(v + EPSILON) * s + b + r, 0)
+    (y,) = run_model(model, {"x": x, "r": r})
+    close(y, wanted)
+
+
 @pytest.mark.parametrize("shape", [(4, 7), (2, 33, 4, 6)], ids=str)
 def test_batch_normalization_in_training(shape: tuple[int, ...]) -> None:
     x = normal(shape)

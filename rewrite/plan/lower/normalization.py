@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from rewrite.plan.instance import Array
@@ -34,7 +37,7 @@ def batch_refusal(op: Instance) -> str | None:
     return row_refusal(op) if is_training(op) else None
 
 
-@lowers("BatchNormalization")
+@lowers("BatchNormalization", epilogue=True)
 def batch(low: Lowering, op: Instance) -> None:
     """(x - mean) (scale / sqrt(variance + epsilon)) + bias, per channel"""
     if is_training(op):
@@ -52,7 +55,35 @@ def batch(low: Lowering, op: Instance) -> None:
         Step("", "Add", (9, 7), wide),
     )
     body = _computed_wide([x.dtype, *(t.dtype for t in channels)], steps, wide, op.out_dtype())
-    low.pointwise(body, [x, *channels], [low.output(0, order)])
+    operands, tail = [x, *channels], low.epilogue()
+    if tail is not None:
+        epilogue, more = tail
+        body, operands = _then(body, epilogue.body), [*operands, *more]
+    low.pointwise(body, operands, [low.output(0, order)])
+
+
+def _then(first: Body, second: Body) -> Body:
+    """A program of one result, and one that takes it as value 0, as one program."""
+    n, more = len(first.dtypes), len(second.dtypes) - 1
+    before = n + more + len(first.steps)
+
+    def of_first(value: int) -> int:
+        return value if value < n else value + more
+
+    def of_second(value: int) -> int:
+        if value == 0:
+            return of_first(first.results[0])
+        return n + value - 1 if value <= more else before + value - more - 1
+
+    steps = [_renumbered(step, of_first) for step in first.steps]
+    steps += [_renumbered(step, of_second) for step in second.steps]
+    results = tuple(of_second(v) for v in second.results)
+    return Body((*first.dtypes, *second.dtypes[1:]), tuple(steps), results)
+
+
+def _renumbered(step: Step, number: Callable[[int], int]) -> Step:
+    args = tuple(number(a) if isinstance(a, int) else a for a in step.args)
+    return replace(step, args=args)
 
 
 def _factor(low: Lowering, op: Instance, wide: str, epsilon: float) -> Tensor:
