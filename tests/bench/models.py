@@ -39,7 +39,12 @@ Row = dict[str, Any]
 FAILURES = ("different", "error", "fault", "crash", "slow")
 
 # Where onnxruntime's own outputs are not what the model says, with the reason.
-EXPLAINED: Mapping[str, str] = {}
+EXPLAINED: Mapping[str, str] = {
+    "ort/pytransformers/models/gpt2_past.onnx": "not a valid model: two values have one name, "
+    "nodes are out of order (the ONNX checker refuses it)",
+    "ort/testdata/transform/fusion/bias_dropout_same_shape_fusion_dim_is_param.onnx": "Dropout in "
+    "training mode: random numbers",
+}
 
 
 # --- one model ---------------------------------------------------------------------------------
