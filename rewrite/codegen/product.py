@@ -78,10 +78,12 @@ class Plain:
     def add(self, f: Function, a: Value, b: Value, total: Value) -> Value:
         if self.total.startswith("f") and self.isa.fma:
             return f.fma(a, b, total)
-        return f.add(total, f.mul(a, b))
+        found: Value = f.add(total, f.mul(a, b))
+        return found
 
     def join(self, f: Function, x: Value, y: Value) -> Value:
-        return f.add(x, y)
+        found: Value = f.add(x, y)
+        return found
 
 
 def product_of(isa: Isa, form: str, row: str, panel: str, total: str) -> Product:

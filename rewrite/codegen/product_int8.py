@@ -49,7 +49,8 @@ class _Words:
         return f.splat(f.load("i32", pointer, 1), self.sums)
 
     def join(self, f: Function, x: Value, y: Value) -> Value:
-        return f.add(x, y)
+        found: Value = f.add(x, y)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,9 @@ class Quads(_Words):
         half = vector("i16", 2 * self.lanes)
         pairs = f.call(_MADD_BYTES[self.isa.vector_bytes], half, unsigned, signed)
         ones = f.const(1, half)
-        return f.add(total, f.call(_MADD_WORDS[self.isa.vector_bytes], total.type, pairs, ones))
+        words = f.call(_MADD_WORDS[self.isa.vector_bytes], total.type, pairs, ones)
+        found: Value = f.add(total, words)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +108,5 @@ class Pairs(_Words):
 
     def add(self, f: Function, a: Value, b: Value, total: Value) -> Value:
         name = _MADD_WORDS[self.isa.vector_bytes]
-        return f.add(total, f.call(name, total.type, f.bitcast(a, b.type), b))
+        found: Value = f.add(total, f.call(name, total.type, f.bitcast(a, b.type), b))
+        return found

@@ -39,7 +39,7 @@ def spaced_rows(f: Function, start: Value, distance: Value, count: int) -> list[
 
     Three rows share one pointer: with scales 1 and 2 the distance is the only other register.
     """
-    found = []
+    found: list[Row] = []
     for first in range(0, count, 3):
         pointer = f.at(start, f.mul(distance, first))
         group = (Row(pointer), Row(pointer, distance), Row(pointer, distance, 2))
@@ -132,7 +132,7 @@ class _Loop:
         size = product.panel_bytes
         first = u * self.vectors * size if self.stride is None else 0
         b = [product.load_panel(f, f.at(panel, first + v * size)) for v in range(self.vectors)]
-        found = []
+        found: list[Value] = []
         for r, row in enumerate(self.rows):
             pointer = walk[row.pointer]
             if row.offset is not None:

@@ -1,8 +1,8 @@
 """Weights in the form that matrix kernels read them.
 
-In: arrays [..., K, N]. Out: panels of columns: [..., N / columns, K / group, columns, group], padded
-with zeros. `group` neighbours in K of one column lie side by side, for instructions that add up
-pairs or quadruples of products.
+In: arrays [..., K, N]. Out: panels of columns, [..., N / columns, K / group, columns, group],
+padded with zeros. `group` neighbours in K of one column lie side by side, for instructions that add
+up pairs or quadruples of products.
 """
 
 from __future__ import annotations

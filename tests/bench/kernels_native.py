@@ -160,7 +160,7 @@ def measure(functions: list[Callable[[], Array]], seconds: float) -> Array:
         start = time.perf_counter()
         function()
         repeats.append(max(1, int(2e-4 / (time.perf_counter() - start))))
-    turns = []
+    turns: list[list[float]] = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until or len(turns) < 9:
         turn = []
@@ -192,7 +192,7 @@ _KINDS = {"float": float_cases, "moving": moving_cases, "bytes": byte_cases}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("kinds", nargs="*", help=", ".join(_KINDS))
     parser.add_argument("--seconds", type=float, default=0.7)
     parser.add_argument("--cpu", type=int, default=1)

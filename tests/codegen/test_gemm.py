@@ -86,7 +86,7 @@ class Product:
 def plain_spec(isa: Isa, dtype: str, n: int = 1000, **more: Any) -> Gemm:
     total = {"f16": "f32", "bf16": "f32"}.get(dtype, dtype)
     tile = tile_shape(isa, total, n)
-    made = dict(form="plain", a=total, b=dtype, total=total, out=dtype) | more
+    made = {"form": "plain", "a": total, "b": dtype, "total": total, "out": dtype} | more
     return Gemm(columns=tile.columns, heights=tile.heights, **made)
 
 
@@ -274,7 +274,7 @@ def test_instructions() -> None:
     """The instructions that the designs are made of."""
     full = native()
     cases = [(AARCH64, plain_spec(AARCH64, "f32"), "fmla")]
-    dots = dict(form="arm_dot", a="s8", b="s8")
+    dots = {"form": "arm_dot", "a": "s8", "b": "s8"}
     cases.append((AARCH64, plain_spec(AARCH64, "s32", **dots), "sdot"))
     if full.has("avx512vnni"):
         cases.append((full, plain_spec(full, "s32", form="dot", a="u8", b="s8"), "vpdpbusd"))

@@ -67,3 +67,22 @@ def product_tolerance(a: Array, b: Array, eps: float) -> Array:
     k = a.shape[-1]
     left, right = np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64))
     return (k + 2) * eps * np.matmul(left, right) + 1e-300
+
+
+def grouped(
+    nodes: Sequence[onnx.NodeProto],
+    arrays: Mapping[str, Array],
+    const: Sequence[str] = (),
+    isa: Isa | None = None,
+) -> tuple[Array, list[str]]:
+    """The nodes as one group: its output, and the labels of the kernels that ran."""
+    out = nodes[-1].output[0]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    body = helper.make_function("rewrite", "group0", list(arrays), [out], list(nodes), opsets)
+    call = helper.make_node("group0", list(arrays), [out], domain="rewrite")
+    proto = model([call], arrays, [out], const)
+    proto.functions.append(body)
+    proto.opset_import.append(helper.make_opsetid("rewrite", 1))
+    with Session(io.load(proto), Options(strict=True, isa=isa)) as session:
+        found = np.array(session.run({n: a for n, a in arrays.items() if n not in const})[out])
+        return found, [call.label for plan in session.plan for call in plan.calls]

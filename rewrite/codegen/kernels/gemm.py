@@ -54,7 +54,13 @@ def _words(k: Kernel, spec: Gemm) -> _Words:
     for index, dtype in scaled.items():
         w[index] = f.mul(w[index], BYTES[dtype])
     rows = [f.mul(w[12 + i], BYTES[o.dtype]) for i, o in enumerate(spec.operands)]
-    return _Words(*pointers[:4], pointers[4:-1], pointers[-1], *w[:12], rows)
+    a, b, init, table, *operands, out = pointers
+    return _Words(
+        a=a, b=b, init=init, table=table, operands=operands, out=out,
+        n=w[0], steps=w[1], a_row=w[2], b_panel=w[3], out_row=w[4], init_panel=w[5],
+        height=w[6], whole=w[7], tail=w[8], tiles=w[9], block=w[10], b_row=w[11],
+        operand_rows=rows,
+    )  # fmt: skip
 
 
 @emits(Gemm)

@@ -102,7 +102,8 @@ def added(low: Lowering, tail: Tail, out: Tensor, alpha: float, beta: float) -> 
     known = low.known(2) if present else None
     if known is not None and alpha == 1 and known.ndim and known.size == known.shape[-1]:
         row = np.broadcast_to(known.reshape(-1), (out.shape[-1],)).astype(_wide(known.dtype))
-        return row * row.dtype.type(beta)
+        scaled: Array = row * row.dtype.type(beta)
+        return scaled
     if alpha != 1:
         tail.then("Mul", _number(total, alpha))
     if not present:

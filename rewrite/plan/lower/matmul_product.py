@@ -197,7 +197,7 @@ def _packed(
         _SIGN if scheme.flip_b else 0,
         contiguous=strides[-1] == 1 or n == 1,
     )
-    words = [source, low.constant(table), made, n, k, strides[-2], strides[-1]]
+    words: list[Tensor | int] = [source, low.constant(table), made, n, k, strides[-2], strides[-1]]
     low.call(spec, words, prod(batch) * sizes[-2], max(1, _PACK_GRAIN // sizes[-1]))
     return made
 

@@ -28,19 +28,18 @@ class Gemm(Spec):
     `a` lies in rows without gaps between the neighbours in K. `b` lies in panels of `columns`
     columns, [K / group][columns][group], the last one padded (`packed`), or in rows without gaps.
     `form` says how products are added up (rewrite/codegen/product.py); `total` is the element type
-    of the sums, `heights` the numbers of rows that a tile can have. `body` takes the sum as value 0.
+    of the sums, `heights` the numbers of rows that a tile can have. `body` takes the sum as
+    value 0.
 
-    Words, strides and offsets in elements, K in steps of `group`:
-      0 a  1 b  2 init (of type `total`, one row padded to whole panels)
-      3 table of offsets, s64[batches][3 + operands]: a, b, out, each operand
-      4 .. operands, then out
-      then (W = 5 + number of operands) W + 0 batches is not needed: items say it
-      W + 0 N                  W + 4 out row stride    W + 8 tail tiles' heights, 4 bits each
-      W + 1 K in steps         W + 5 init panel stride W + 9 row tiles
-      W + 2 a row stride       W + 6 height of tiles   W + 10 row tiles per block
-      W + 3 b panel stride     W + 7 whole tiles       W + 11 b row stride (not packed)
-      W + 12 .. row strides of the operands
-    Items: batches * row tiles * panels, in blocks of rows, panel by panel.
+    Words; strides and offsets are in elements, K is in steps of `group`:
+      0 a, 1 b, 2 init: of type `total`, one row of whole panels
+      3 table of offsets, s64[batches][3 + operands]: of a, b, out, each operand
+      then the operands, then out
+      then N, K, row stride of a, panel stride of b, row stride of out, panel stride of init,
+      then the rows: height of tiles, how many of them, heights of the tail (four bits each),
+      tiles in all, tiles per block, then row stride of b (if not packed),
+      then the row stride of each operand.
+    Items: batches * tiles of rows * panels, in blocks of rows, panel by panel.
     Scratch: one tile of sums, and where b is not packed, one panel of it.
     """
 
