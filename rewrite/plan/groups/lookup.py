@@ -1,0 +1,79 @@
+"""Groups that are tables: a code is looked up in all the results that there are.
+
+In: the members of a group, [Cast, (Add,) Gather]: the code as an integer, an offset that is one
+number or one for each channel, a known table. Out: a cluster for the lookup kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rewrite.plan.cluster import Cluster, Output
+from rewrite.plan.instance import Instance
+from rewrite.plan.lower.lookup import look_up
+from rewrite.plan.lowering import Lowering
+from rewrite.plan.recognize import recognizes
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def table_of(members: Sequence[Instance]) -> Array | str:
+    """Entries by the bits of the code, [256] or [channels, 256]; or why they are no table."""
+    names = [op.name for op in members]
+    if names not in (["Cast", "Gather"], ["Cast", "Add", "Gather"]):
+        return "not Cast, Add, Gather"
+    cast, gather = members[0], members[-1]
+    if cast.dtype(0) not in ("u8", "s8") or cast.out_dtype() not in ("s32", "s64"):
+        return f"codes of {cast.dtype(0)}"
+    entries = gather.known(0)
+    if entries is None or entries.ndim != 1 or gather.integer("axis", 0) not in (0, -1):
+        return "a table that is not known"
+    if gather.operands[1] != members[-2].results[0]:
+        return "the table is looked up by something else"
+    offset = np.zeros(1, np.int64)
+    if len(members) == 3:
+        found = _offset(members[1], cast)
+        if isinstance(found, str):
+            return found
+        offset = found
+    signed = cast.dtype(0) == "s8"
+    codes = np.arange(256, dtype=np.uint8)
+    places = (codes.view(np.int8) if signed else codes).astype(np.int64) + offset[:, None]
+    if places.min() < -len(entries) or places.max() >= len(entries):
+        return "codes that the table does not have"
+    made: Array = entries[places]
+    return np.asarray(made[0]) if len(offset) == 1 else made
+
+
+def _offset(add: Instance, cast: Instance) -> Array | str:
+    """What is added to a code: one number, or one for each index of dimension 1."""
+    code = cast.results[0]
+    if code not in add.operands or add.operands[0] == add.operands[1]:
+        return "the sum is not of the code"
+    index = 1 if add.operands[0] == code else 0
+    known = add.known(index)
+    if known is None:
+        return "an offset that is not known"
+    shape, rank = known.shape, len(cast.out_shape())
+    if known.size == 1 and len(shape) <= rank:
+        return known.astype(np.int64).reshape(1)
+    full = (1,) * (rank - len(shape)) + shape
+    if rank < 2 or len(full) != rank or not known.size == full[1] == cast.out_shape()[1]:
+        return "an offset along other dimensions"
+    return known.astype(np.int64).reshape(-1)
+
+
+@recognizes
+def lookup(members: Sequence[Instance], wanted: Sequence[Output]) -> Cluster | None:
+    entries = table_of(members)
+    if isinstance(entries, str) or [o.value for o in wanted] != [members[-1].results[0]]:
+        return None
+
+    def lower(low: Lowering, op: Instance) -> None:
+        del op
+        look_up(low, low.tensor_of(members[0], 0), entries)
+
+    return Cluster(members[-1], tuple(members), tuple(wanted), lower=lower)

@@ -1,0 +1,48 @@
+"""Calls of the lookup kernel.
+
+In: codes of a byte, tables. Out: calls; the result lies as the codes do.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from rewrite.plan.lowering import Lowering, Tensor
+from rewrite.plan.specs.lookup import CHUNK, Lookup
+from rewrite.plan.view import BYTES
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_GRAIN = 4  # chunks, or as many elements in rows
+
+
+def look_up(low: Lowering, x: Tensor, entries: Array, order_of: int = 0) -> None:
+    """Output `order_of` becomes entries[..., bits of x], bits read as unsigned.
+
+    `entries` is [256], or [channels, 256] for dimension 1 of x.
+    """
+    if not x.view.dense:
+        x = low.ordered(x, tuple(range(x.view.rank)))
+    order = x.view.order
+    out = low.output(order_of, order)
+    count = x.view.size
+    if count == 0:
+        return
+    table = low.constant(entries)
+    width = BYTES[out.dtype]
+    if entries.ndim == 1:
+        chunks = -(-count // CHUNK)
+        low.call(Lookup(width), [x, table, out, count], chunks, _GRAIN)
+        return
+    channels = x.shape[1]
+    behind = order[order.index(1) + 1 :]
+    inner = prod(x.shape[axis] for axis in behind)
+    neighbours = inner == 1
+    rows = count // (channels if neighbours else inner)
+    low.call(
+        Lookup(width, True, neighbours), [x, table, out, channels, inner], rows,
+        max(1, _GRAIN * CHUNK * rows // count),
+    )  # fmt: skip

@@ -1,0 +1,38 @@
+"""Lookups of codes, against indexing by numpy: exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rewrite.codegen.isa import Isa
+from rewrite.plan.specs.lookup import CHUNK, Lookup
+from tests.codegen.harness import isas, run
+
+MACHINES = pytest.mark.parametrize("isa", isas(), ids=lambda i: f"{i.vector_bytes}")
+RNG = np.random.default_rng(5)
+
+
+@MACHINES
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 63, 200, 2 * CHUNK + 77])
+def test_one_table(count: int, dtype: type, isa: Isa) -> None:
+    table = RNG.integers(0, 100, 256).astype(dtype)
+    x = RNG.integers(0, 256, count).astype(np.uint8)
+    y = np.zeros(count, dtype)
+    items = -(-count // CHUNK)
+    spec = Lookup(table.itemsize)
+    assert run(spec, [x, table, y, count], items, isa=isa, splits=2) == 0
+    np.testing.assert_array_equal(y, table[x])
+
+
+@MACHINES
+@pytest.mark.parametrize("inner", [1, 70, 9])
+def test_a_table_for_each_channel(inner: int, isa: Isa) -> None:
+    table = RNG.integers(0, 256, (5, 256)).astype(np.uint8)
+    x = RNG.integers(0, 256, (3, 5, inner)).astype(np.uint8)
+    y = np.zeros_like(x)
+    rows = 3 if inner == 1 else 15
+    spec = Lookup(1, True, inner == 1)
+    assert run(spec, [x, table, y, 5, inner], rows, isa=isa, splits=2) == 0
+    np.testing.assert_array_equal(y, np.stack([table[c][x[:, c]] for c in range(5)], 1))
