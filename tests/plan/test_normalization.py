@@ -34,9 +34,10 @@ def normal(shape: Sequence[int], seed: int = 1, kind: Any = np.float32) -> Array
     return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(kind)
 
 
-def standardized(
-    x: Array, axes: tuple[int, ...], epsilon: float = float(np.float32(1e-5))
-) -> Array:
+EPSILON = float(np.float32(1e-5))  # attributes are float32
+
+
+def standardized(x: Array, axes: tuple[int, ...], epsilon: float = EPSILON) -> Array:
     wide = x.astype(np.float64)
     centred = wide - wide.mean(axes, keepdims=True)
     return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon)
