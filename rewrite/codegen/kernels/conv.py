@@ -14,6 +14,7 @@ from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.conv_after import finish, is_short, operand_values, pieces
 from rewrite.codegen.kernels.conv_product import product_named
+from rewrite.codegen.kernels.conv_tiles import dispatch, first_pixel
 from rewrite.codegen.memory import load, register_type
 from rewrite.codegen.product import Product
 from rewrite.codegen.tile import Row, contract
@@ -80,12 +81,12 @@ def conv(k: Kernel, spec: Conv) -> None:
         first = (rest - image * blocks) * w.block
         last = f.select(f.compare("<", first + w.block, w.tiles), first + w.block, w.tiles)
         place = _place(f, spec, product, w, image, panel)
-        start = _first_pixel(f, w, first)
+        start = first_pixel(f, w.whole, w.height, w.others, first)
 
         def tile(number: Value, pixel: Value, others: Value) -> list[Value]:
             is_whole = f.compare("<", number, w.whole)
             height = f.select(is_whole, w.height, f.binary("and", others, 15))
-            _dispatch(f, tiles, spec.heights, height, [*place, pixel, k.scratch])
+            dispatch(f, tiles, spec.heights, height, [*place, pixel, k.scratch])
             return [
                 pixel + height,
                 f.select(is_whole, others, f.binary("lshr", others, 4)),
@@ -94,16 +95,6 @@ def conv(k: Kernel, spec: Conv) -> None:
         f.loop(first, last, tile, [*start])
 
     f.loop(k.begin, k.end, item)
-
-
-def _first_pixel(f: Function, w: _Words, tile: Value) -> list[Value]:
-    """Where a tile starts, and the heights of the smaller tiles from it on."""
-
-    def skip(_: Value, start: Value, code: Value) -> list[Value]:
-        return [start + f.binary("and", code, 15), f.binary("lshr", code, 4)]
-
-    least = f.select(f.compare("<", tile, w.whole), tile, w.whole)
-    return f.loop(w.whole, tile, skip, [least * w.height, w.others])
 
 
 def _place(
@@ -133,29 +124,6 @@ def _place(
 def _columns(spec: Conv, product: Product) -> int:
     """Channels of a panel."""
     return spec.vectors * (product.panel_bytes // (product.step * BYTES[spec.w]))
-
-
-def _dispatch(
-    f: Function,
-    tiles: dict[int, Function],
-    heights: tuple[int, ...],
-    height: Value,
-    arguments: list[Value],
-) -> None:
-    """Calls the function of a height, asking for the most frequent one first."""
-
-    def choose(index: int) -> None:
-        name = tiles[heights[index]].name
-        if index == len(heights) - 1:
-            f.call(name, "void", *arguments)
-            return
-        f.if_(
-            f.compare("==", height, heights[index]),
-            lambda: f.call(name, "void", *arguments) and None,
-            lambda: choose(index + 1),
-        )
-
-    choose(0)
 
 
 def _parameters(spec: Conv) -> list[tuple[str, str]]:

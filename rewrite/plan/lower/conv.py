@@ -20,6 +20,7 @@ from rewrite.plan.conv_packing import NUMPY, Panels, bias, weights, widened
 from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_tiling import vectors_for
 from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, windows_of
+from rewrite.plan.conv_winograd import call_winograd, suits
 from rewrite.plan.instance import Instance
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
 from rewrite.plan.spec import Body
@@ -51,6 +52,10 @@ def conv(low: Lowering, op: Instance) -> None:
     frame = frame_of(op, op.shape(1)[2:])
     if is_depthwise(op, frame, op.shape(0)[1]):
         depthwise(low, op, frame)
+    elif suits(op, frame):
+        order = channels_last(len(op.shape(0)))
+        x, out = low.ordered(low.view(0), order), low.output(0, order)
+        call_winograd(low, frame, x, finish_of(low, "f32"), out)
     else:
         dense(low, op, frame)
 
