@@ -17,7 +17,7 @@ from rewrite.plan.known import Known
 from rewrite.plan.lowering import Lowering
 from rewrite.plan.pointwise_lowering import lower_pointwise
 from rewrite.plan.registry import Bound
-from rewrite.plan.spec import Call, Place, Plan
+from rewrite.plan.spec import Call, Place, Plan, Pointwise
 from rewrite.plan.tensor import Buffer, Draft, Tensor
 from rewrite.plan.view import BYTES, View, dense
 from rewrite.plan.weights import Weights
@@ -129,7 +129,22 @@ def _outputs(
 
 def _placed(drafts: list[Draft]) -> list[Draft]:
     memory.place(drafts)
-    return drafts
+    return [d for d in drafts if not _moves_nothing(d)]
+
+
+def _moves_nothing(draft: Draft) -> bool:
+    """A copy whose result has taken over the memory of its operand."""
+    if not isinstance(draft.spec, Pointwise) or draft.spec.body.steps or len(draft.words) != 2:
+        return False
+    source, target = draft.words
+    return (
+        isinstance(source, Tensor)
+        and isinstance(target, Tensor)
+        and source.buffer.region == target.buffer.region == "arena"
+        and memory.root(source.buffer) is memory.root(target.buffer)
+        and source.view.strides == target.view.strides
+        and source.byte_offset == target.byte_offset
+    )
 
 
 def _arena(drafts: Sequence[Draft]) -> int:

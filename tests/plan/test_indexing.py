@@ -153,6 +153,35 @@ def test_reverse_sequence(time: int, batch: int) -> None:
     same("ReverseSequence", [x, lengths], time_axis=time, batch_axis=batch, want=[want])
 
 
+def test_an_operand_that_nobody_needs_is_scattered_into() -> None:
+    """No copy is made of it."""
+    import onnx
+    from onnx import helper
+
+    from rewrite.graph import io
+    from rewrite.runtime.session import Options, Session
+
+    x, indices, updates = numbers(40, 30), np.array([[3], [-1]]), numbers(2, 30)
+    feeds = {"x": x, "i": indices, "u": updates}
+    nodes = [
+        helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("ScatterND", ["n", "i", "u"], ["s"]),
+        helper.make_node("Neg", ["s"], ["y"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in feeds.items()
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    want = x.copy()
+    want[[3, -1]] = -updates
+    with Session(io.load(model), Options(strict=True)) as session:
+        equal(session.run(feeds)["y"], want)
+        kinds = [row.kind for row in session.profile().rows]
+    assert kinds == ["Pointwise", "ScatterRows", "Pointwise"]
+
+
 # --- as much as is found -----------------------------------------------------------------------
 
 
