@@ -16,6 +16,7 @@ from rewrite.codegen.convert import converted
 from rewrite.codegen.floats import rounded
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
+from rewrite.codegen.math import elementary
 from rewrite.codegen.memory import memory_type, register_type, to_memory, to_register
 from rewrite.codegen.power import raised
 from rewrite.codegen.quantize import dequantized, quantized
@@ -23,6 +24,7 @@ from rewrite.codegen.scalar import Fault, Scalars
 from rewrite.codegen.types import lanes, vector
 from rewrite.codegen.value import Value
 from rewrite.ops import registry
+from rewrite.ops.elementwise import SQRT_TWO_OVER_PI
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.schema import DTYPE_OF
 
@@ -35,16 +37,31 @@ def emit_body(
     fault: Fault | None = None,
 ) -> list[Value]:
     """The body's results; `fault` is told where data do not allow an operation."""
-    count = next((lanes(v.type) for v in values), 0)
-    known = list(values)
+    return emit_bodies(f, isa, body, [values], fault)[0]
+
+
+def emit_bodies(
+    f: Function,
+    isa: Isa,
+    body: Body,
+    many: Sequence[Sequence[Value]],
+    fault: Fault | None = None,
+) -> list[list[Value]]:
+    """The same for several sets of operands, which do not depend on each other.
+
+    Each step is written for all sets before the next one is: a processor looks ahead over some
+    hundred instructions, and finds several chains of dependent ones there instead of one.
+    """
+    count = next((lanes(v.type) for values in many for v in values), 0)
+    known = [list(values) for values in many]
     for step in body.steps:
-        args = [_argument(f, known, a, count) for a in step.args]
         dtypes = [_dtype(body, a) for a in step.args]
-        found = _STEPS.get((step.domain, step.name), _scalar_step)(
-            Site(f, isa, step, args, dtypes, count, fault)
-        )
-        known.append(rounded(f, isa, step.dtype, found))
-    return [known[i] for i in body.results]
+        write = _STEPS.get((step.domain, step.name), _scalar_step)
+        for values in known:
+            args = [_argument(f, values, a, count) for a in step.args]
+            found = write(Site(f, isa, step, args, dtypes, count, fault))
+            values.append(rounded(f, isa, step.dtype, found))
+    return [[values[i] for i in body.results] for values in known]
 
 
 class Site:
@@ -147,6 +164,27 @@ def _where(site: Site) -> Value:
     return site.f.select(site.arg(0), site.arg(1), site.arg(2))
 
 
+def _gelu(site: Site) -> Value:
+    """The approximate form: x/2 (1 + tanh u) = x / (1 + e^-2u), without cancellation."""
+    if site.attribute("approximate", "none") != "tanh" or site.dtypes[0] == "f64":
+        return _scalar_step(site)
+    return _gelu_tanh(site, site.arg(0))
+
+
+def _fast_gelu(site: Site) -> Value:
+    if site.dtypes[0] == "f64":
+        return _scalar_step(site)
+    bias = site.optional(1)
+    return _gelu_tanh(site, site.arg(0) if bias is None else site.f.add(site.arg(0), bias[0]))
+
+
+def _gelu_tanh(site: Site, x: Value) -> Value:
+    f, slope = site.f, -2 * SQRT_TWO_OVER_PI
+    inner = f.add(f.mul(f.mul(x, x), 0.044715 * slope), slope)
+    power = elementary(f, site.isa, "exp", f.mul(x, inner))
+    return f.binary("fdiv", x, f.add(power, 1.0))
+
+
 def _power(site: Site) -> Value:
     signed = [dtype[0] != "u" for dtype in site.dtypes]
     return raised(site.f, site.isa, site.arg(0), site.arg(1), signed[0], signed[1])
@@ -187,10 +225,12 @@ _STEPS: dict[tuple[str, str], Callable[[Site], Value]] = {
     ("", "Cast"): _cast,
     ("", "CastLike"): _cast,
     ("", "DequantizeLinear"): _dequantize,
+    ("", "Gelu"): _gelu,
     ("", "Identity"): _identity,
     ("", "Pow"): _power,
     ("", "QuantizeLinear"): _quantize,
     ("", "Where"): _where,
     ("com.microsoft", "DequantizeLinear"): _dequantize,
+    ("com.microsoft", "FastGelu"): _fast_gelu,
     ("com.microsoft", "QuantizeLinear"): _quantize,
 }
