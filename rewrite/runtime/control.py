@@ -116,7 +116,7 @@ def _scan_9(
     stacks: list[list[Value]] = [[] for _ in range(k)]
     for trip in range(lengths.pop() if lengths else 0):
         given = [
-            np.ascontiguousarray(x[x.shape[0] - 1 - trip if b else trip])
+            np.asarray(x[x.shape[0] - 1 - trip if b else trip], order="C")
             for x, b in zip(moved, backward, strict=True)
         ]
         results = body.run([*state, *given], values)
@@ -149,11 +149,11 @@ def _scan_8(
     states: list[list[Value]] = []
     outputs: list[list[Value]] = []
     for entry in range(batch):
-        state = [np.ascontiguousarray(x[entry]) for x in given[:n]]
+        state = [np.asarray(x[entry], order="C") for x in given[:n]]
         stacks: list[list[Value]] = [[] for _ in range(k)]
         for trip in range(lengths[entry]):
             xs = [
-                np.ascontiguousarray(x[entry][lengths[entry] - 1 - trip if b else trip])
+                np.asarray(x[entry][lengths[entry] - 1 - trip if b else trip], order="C")
                 for x, b in zip(given[n:], backward, strict=True)
             ]
             results = body.run([*state, *xs], values)
