@@ -89,9 +89,10 @@ def _output_types(op: Op, made: Instance) -> tuple[Type, ...]:
 
 def folded(made: Instance) -> tuple[Array, ...] | None:
     """The outputs, where they follow from what is known and are small."""
-    if made.key == ("", "Constant") or not all(is_concrete(t) for t in made.outputs):
+    concrete = all(is_concrete(t) for t in made.outputs)
+    if made.key == ("", "Constant") or (not concrete and made.name in _BY_SHAPE):
         return None
-    if sum(prod(sizes(t)) for t in made.outputs) > MOST_MADE:
+    if concrete and sum(prod(sizes(t)) for t in made.outputs) > MOST_MADE:
         return None
     arrays = _arrays(made)
     if arrays is None:
@@ -100,11 +101,17 @@ def folded(made: Instance) -> tuple[Array, ...] | None:
     if not found or len(found) != len(made.outputs):
         return None
     results = [np.asarray(array) for array in found]
-    fits = all(
-        of_numpy(a.dtype) == t.dtype and tuple(a.shape) == sizes(t)
-        for a, t in zip(results, made.outputs, strict=True)
-    )
+    if not concrete and sum(array.size for array in results) > MOST_MADE:
+        return None
+    fits = all(_fits(a, t) for a, t in zip(results, made.outputs, strict=True))
     return tuple(results) if fits else None
+
+
+def _fits(array: Array, type_: Type) -> bool:
+    """Whether a value is of the type, as far as the type is known."""
+    if type_.dtype is not None and of_numpy(array.dtype) != type_.dtype:
+        return False
+    return not is_concrete(type_) or tuple(array.shape) == sizes(type_)
 
 
 def _arrays(made: Instance) -> Sequence[Array | None] | None:

@@ -6,11 +6,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from rewrite.errors import RewriteError
+from rewrite.graph import io
+from rewrite.runtime.session import Options, Session
 from tests.codegen import harness
-from tests.plan.movement_models import equal, run, same
+from tests.plan.movement_models import by_kernels, equal, run, same
 
 RNG = np.random.default_rng(12)
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.uint8, np.int32, np.int64]
@@ -155,12 +159,6 @@ def test_reverse_sequence(time: int, batch: int) -> None:
 
 def test_an_operand_that_nobody_needs_is_scattered_into() -> None:
     """No copy is made of it."""
-    import onnx
-    from onnx import helper
-
-    from rewrite.graph import io
-    from rewrite.runtime.session import Options, Session
-
     x, indices, updates = numbers(40, 30), np.array([[3], [-1]]), numbers(2, 30)
     feeds = {"x": x, "i": indices, "u": updates}
     nodes = [
@@ -222,11 +220,6 @@ def test_unique_elements_alone() -> None:
 
 def test_what_is_found_is_used_again() -> None:
     """Sizes found in a run are sizes of what comes behind."""
-    import onnx
-    from onnx import TensorProto, helper
-
-    from tests.plan.movement_models import by_kernels
-
     nodes = [
         helper.make_node("NonZero", ["i0"], ["places"]),
         helper.make_node("Transpose", ["places"], ["rows"]),
@@ -264,3 +257,25 @@ def test_every_machine(isa: Any) -> None:
     same("Gather", [numbers(5, 33), places(5, 7)], isa=isa)
     same("ScatterND", [numbers(5, 33), places(5, 7, 1), numbers(7, 33)], isa=isa, reduction="add")
     same("NonZero", [RNG.integers(0, 2, (9, 9)).astype(np.float32)], isa=isa)
+
+
+def test_what_is_found_in_known_data_is_known() -> None:
+    """One plan: the places of known data are part of it."""
+    mask = np.array([0, 1, 1, 0, 1], np.float32)
+    nodes = [
+        helper.make_node("NonZero", ["mask"], ["places"]),
+        helper.make_node("Squeeze", ["places", "zero"], ["flat"]),
+        helper.make_node("Gather", ["x", "flat"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (5, 3))],
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(mask, "mask"), numpy_helper.from_array(np.array([0]), "zero")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    x = numbers(5, 3)
+    with Session(io.load(model), Options(strict=True)) as session:
+        equal(session.run({"x": x})["y"], x[[1, 2, 4]])
+        kinds = [row.kind for row in session.profile().rows]
+    assert kinds == ["GatherRows"]
