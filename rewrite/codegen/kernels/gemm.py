@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rewrite.codegen.ir import Function
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.gemm_finish import Finish
-from rewrite.codegen.memory import register_type
-from rewrite.codegen.product import product_of
-from rewrite.codegen.tile import contract, spaced_rows
+from rewrite.codegen.kernels.gemm_micro import micro_kernels
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.gemm import Gemm
 from rewrite.plan.view import BYTES
@@ -46,6 +43,20 @@ class _Words:
     operand_rows: list[Value]
 
 
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One panel of one matrix: where its operands begin, and its `count` columns."""
+
+    a: Value
+    b: Value
+    b_row: Value
+    init: Value
+    out: Value
+    operands: list[Value]
+    whole: Value
+    count: Value
+
+
 def _words(k: Kernel, spec: Gemm) -> _Words:
     f, n = k.f, len(spec.operands)
     pointers = [k.pointer(i) for i in range(5 + n)]
@@ -65,137 +76,155 @@ def _words(k: Kernel, spec: Gemm) -> _Words:
 
 @emits(Gemm)
 def gemm(k: Kernel, spec: Gemm) -> None:
-    f, isa = k.f, k.isa
-    tiles = {h: _micro_kernel(k, spec, h) for h in spec.heights}
-    finish = Finish(k, spec)
-    w = _words(k, spec)
-    vectors = spec.columns // isa.lanes(spec.total)
-    assert spec.columns == vectors * isa.lanes(spec.total)
-    panels = f.binary("udiv", w.n + (spec.columns - 1), f.i64(spec.columns))
-    per_matrix = w.tiles * panels
-    per_block = w.block * panels
+    driver = _Driver(k, spec)
+    k.f.if_(k.f.compare("<", k.begin, k.end), driver.run)
 
-    def item(index: Value) -> None:
+
+class _Driver:
+    """Goes over tiles: down the rows of a panel, panel by panel, block by block of rows."""
+
+    def __init__(self, k: Kernel, spec: Gemm) -> None:
+        self.k, self.f, self.spec = k, k.f, spec
+        assert spec.columns % k.isa.lanes(spec.total) == 0
+        self.tiles = micro_kernels(k, spec)
+        self.finish = Finish(k, spec)
+        self.w = _words(k, spec)
+        self.cell_bytes = BYTES[spec.total]
+        self.panels = k.f.divide(self.w.n + (spec.columns - 1), spec.columns)
+
+    def run(self) -> None:
+        f, k = self.f, self.k
+
+        def stretch(index: Value) -> list[Value]:
+            following = self._stretch(index)
+            return [f.compare("<", following, k.end), following]
+
+        f.while_(stretch, [k.begin])
+
+    def _stretch(self, index: Value) -> Value:
+        """The tiles of one panel, from item `index` on; gives the item behind them."""
+        f, w, spec = self.f, self.w, self.spec
+        per_matrix, per_block = w.tiles * self.panels, w.block * self.panels
         batch = f.binary("udiv", index, per_matrix)
         rest = index - batch * per_matrix
         block = f.binary("udiv", rest, per_block)
-        left = w.tiles - block * w.block
-        here = f.select(f.compare("<", left, w.block), left, w.block)
+        here = self._least(w.tiles - block * w.block, w.block)
         rest = rest - block * per_block
-        panel = f.binary("udiv", rest, here)
-        tile = block * w.block + (rest - panel * here)
-        start, height = _tile_rows(f, w, tile)
+        number = f.binary("udiv", rest, here)
+        within = rest - number * here
+        count = self._least(here - within, self.k.end - index)
         offsets = f.at(w.table, batch * (3 + len(spec.operands)), "i64")
-        _tile(k, spec, w, tiles, finish, offsets, panel, start, height)
+        panel = self._panel(offsets, number)
+        first = block * w.block + within
+        f.loop(first, first + count, lambda tile: self._tile(panel, tile))
+        return index + count
 
-    f.loop(k.begin, k.end, item)
+    def _least(self, x: Value, y: Value) -> Value:
+        return self.f.select(self.f.compare("<", x, y), x, y)
 
-
-def _tile_rows(f: Function, w: _Words, tile: Value) -> tuple[Value, Value]:
-    """The first row of a tile and its height."""
-
-    def in_tail() -> list[Value]:
-        def skip(_: Value, start: Value, code: Value) -> list[Value]:
-            return [start + f.binary("and", code, 15), f.binary("lshr", code, 4)]
-
-        start, code = f.loop(w.whole, tile, skip, [w.whole * w.height, w.tail])
-        return [start, f.binary("and", code, 15)]
-
-    start, height = f.if_(
-        f.compare("<", tile, w.whole), lambda: [tile * w.height, w.height], in_tail, 2
-    )
-    return start, height
-
-
-def _tile(
-    k: Kernel,
-    spec: Gemm,
-    w: _Words,
-    tiles: dict[int, Function],
-    finish: Finish,
-    offsets: Value,
-    panel: Value,
-    start: Value,
-    height: Value,
-) -> None:
-    f = k.f
-    offset = [f.load("i64", f.at(offsets, i, "i64")) for i in range(3 + len(spec.operands))]
-    column = panel * spec.columns
-    a = f.at(f.at(w.a, offset[0] * BYTES[spec.a]), start * w.a_row)
-    b = f.at(f.at(w.b, offset[1] * BYTES[spec.b]), panel * w.b_panel)
-    init = f.at(w.init, panel * w.init_panel)
-    out = f.at(f.at(w.out, (offset[2] + column) * BYTES[spec.out]), start * w.out_row)
-    left = w.n - column
-    whole = f.compare(">=", left, spec.columns)
-    cells, cell_row = k.scratch, f.i64(spec.columns * BYTES[spec.total])
-    if finish.trivial:
-        cells, cell_row = f.select(whole, out, cells), f.select(whole, w.out_row, cell_row)
-    arguments = [a, w.a_row, b, w.b_row, w.steps, init, cells, cell_row]
-    _dispatch(f, tiles, height, arguments)
-
-    def then() -> None:
-        count = f.select(whole, f.i64(spec.columns), left)
-        passed = []
-        for i, operand in enumerate(spec.operands):
-            skipped = offset[3 + i] + (column if operand.stride else 0)
-            at = f.at(w.operands[i], skipped * BYTES[operand.dtype])
-            passed += [f.at(at, start * w.operand_rows[i]), w.operand_rows[i]]
-        finish.call(f, cells, height, count, out, w.out_row, *passed)
-
-    if finish.trivial:
-        f.if_(whole, lambda: None, then)
-    else:
-        then()
-
-
-def _dispatch(
-    f: Function, tiles: dict[int, Function], height: Value, arguments: Sequence[Value]
-) -> None:
-    """Calls the micro-kernel of a height; the highest is asked for first."""
-    heights = sorted(tiles, reverse=True)
-
-    def choose(index: int) -> None:
-        micro = tiles[heights[index]]
-        if index == len(heights) - 1:
-            f.call(micro.name, "void", *arguments)
-            return
-        f.if_(
-            f.compare("==", height, heights[index]),
-            lambda: f.call(micro.name, "void", *arguments) and None,
-            lambda: choose(index + 1),
+    def _panel(self, offsets: Value, number: Value) -> _Panel:
+        """Where the operands of one panel begin."""
+        f, w, spec = self.f, self.w, self.spec
+        offset = [f.load("i64", f.at(offsets, i, "i64")) for i in range(3 + len(spec.operands))]
+        column = number * spec.columns
+        left = w.n - column
+        whole = f.compare(">=", left, spec.columns)
+        operands = [
+            f.at(w.operands[i], (o + (column if x.stride else 0)) * BYTES[x.dtype])
+            for i, (o, x) in enumerate(zip(offset[3:], spec.operands, strict=True))
+        ]
+        b = f.at(f.at(w.b, offset[1] * BYTES[spec.b]), number * w.b_panel)
+        b_row: Value = w.b_row
+        if spec.right == "rows":
+            b, b_row = self._staged(b, whole, left)
+        return _Panel(
+            a=f.at(w.a, offset[0] * BYTES[spec.a]),
+            b=b,
+            b_row=b_row,
+            init=f.at(w.init, number * w.init_panel),
+            out=f.at(w.out, (offset[2] + column) * BYTES[spec.out]),
+            operands=operands,
+            whole=whole,
+            count=f.select(whole, f.i64(spec.columns), left),
         )
 
-    choose(0)
+    def _staged(self, b: Value, whole: Value, left: Value) -> tuple[Value, Value]:
+        """A panel of fewer columns is copied to scratch, where a whole one may be read."""
+        f, w, spec = self.f, self.w, self.spec
+        size, type_ = BYTES[spec.b], f"i{8 * BYTES[spec.b]}"
+        room = f.at(self.k.scratch, max(spec.heights) * spec.columns * self.cell_bytes)
+        row = spec.columns * size
 
+        def copy() -> list[Value]:
+            def step(_: Value, source: Value, target: Value) -> list[Value]:
+                f.loop(0, left, lambda c: f.store(
+                    f.load(type_, f.at(source, c, type_)), f.at(target, c, type_)
+                ))  # fmt: skip
+                return [f.at(source, w.b_row), f.at(target, row)]
 
-def _micro_kernel(k: Kernel, spec: Gemm, height: int) -> Function:
-    """Sums of one tile: `cells` = init + rows @ panel."""
-    f = k.module.function(
-        f"{k.f.name}_{height}",
-        [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "b_row"), ("i64", "steps"),
-         ("ptr", "init"), ("ptr", "cells"), ("i64", "cell_row")],
-        internal=True,
-    )  # fmt: skip
-    isa = k.isa
-    lanes = isa.lanes(spec.total)
-    vectors, size = spec.columns // lanes, lanes * BYTES[spec.total]
-    type_ = register_type(spec.total, lanes)
-    first = [f.load(type_, f.at(f.arg("init"), v * size)) for v in range(vectors)]
-    sums = contract(
-        f,
-        isa,
-        product_of(isa, spec.form, spec.a, spec.b, spec.total),
-        spaced_rows(f, f.arg("a"), f.arg("a_row"), height),
-        f.arg("b"),
-        f.arg("steps"),
-        first * height,
-        vectors,
-        stride=None if spec.packed else f.arg("b_row"),
-    )
-    cells = f.arg("cells")
-    for r in range(height):
-        for v in range(vectors):
-            f.store(sums[r * vectors + v], f.at(cells, v * size))
-        cells = f.at(cells, f.arg("cell_row"))
-    f.ret()
-    return f
+            f.loop(0, w.steps, step, [b, room])
+            return [room, f.i64(row)]
+
+        place, stride = f.if_(whole, lambda: [b, w.b_row], copy, 2)
+        return place, stride
+
+    def _tile(self, panel: _Panel, tile: Value) -> None:
+        f, w, spec, finish = self.f, self.w, self.spec, self.finish
+        start, height = self._rows(tile)
+        out = f.at(panel.out, start * w.out_row)
+        cells, cell_row = self.k.scratch, f.i64(spec.columns * self.cell_bytes)
+        if finish.trivial:
+            cells = f.select(panel.whole, out, cells)
+            cell_row = f.select(panel.whole, w.out_row, cell_row)
+        a = f.at(panel.a, start * w.a_row)
+        self._dispatch(
+            height, [a, w.a_row, panel.b, panel.b_row, w.steps, panel.init, cells, cell_row,
+                     panel.count],
+        )  # fmt: skip
+
+        def then() -> None:
+            passed: list[Value] = []
+            for pointer, row in zip(panel.operands, w.operand_rows, strict=True):
+                passed += [f.at(pointer, start * row), row]
+            finish.call(f, cells, height, panel.count, out, w.out_row, *passed)
+
+        if finish.trivial:
+            f.if_(panel.whole, lambda: None, then)
+        else:
+            then()
+
+    def _rows(self, tile: Value) -> tuple[Value, Value]:
+        """The first row of a tile and its height."""
+        f, w = self.f, self.w
+
+        def in_tail() -> list[Value]:
+            def skip(_: Value, start: Value, code: Value) -> list[Value]:
+                return [start + f.binary("and", code, 15), f.binary("lshr", code, 4)]
+
+            start, code = f.loop(w.whole, tile, skip, [w.whole * w.height, w.tail])
+            return [start, f.binary("and", code, 15)]
+
+        start, height = f.if_(
+            f.compare("<", tile, w.whole), lambda: [tile * w.height, w.height], in_tail, 2
+        )
+        return start, height
+
+    def _dispatch(self, height: Value, arguments: Sequence[Value]) -> None:
+        """Calls the micro-kernel of a height; the highest is asked for first."""
+        f = self.f
+        heights = sorted(self.tiles, reverse=True)
+
+        def call(index: int) -> None:
+            f.call(self.tiles[heights[index]].name, "void", *arguments)
+
+        def choose(index: int) -> None:
+            if index == len(heights) - 1:
+                call(index)
+                return
+            f.if_(
+                f.compare("==", height, heights[index]),
+                lambda: call(index),
+                lambda: choose(index + 1),
+            )
+
+        choose(0)

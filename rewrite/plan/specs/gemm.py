@@ -25,8 +25,10 @@ class Operand:
 class Gemm(Spec):
     """out = body(init + a @ b, operands...), for a batch of matrices.
 
-    `a` lies in rows without gaps between the neighbours in K. `b` lies in panels of `columns`
-    columns, [K / group][columns][group], the last one padded (`packed`), or in rows without gaps.
+    `a` lies in rows without gaps between the neighbours in K. `right` says how `b` lies: in
+    `panels` of `columns` columns, [K / group][columns][group], the last one padded; as it is in
+    `rows`, neighbours in N without gaps; or in `columns`, neighbours in K without gaps: there tiles
+    are one row high, and both factors are of type `total`.
     `form` says how products are added up (rewrite/codegen/product.py); `total` is the element type
     of the sums, `heights` the numbers of rows that a tile can have. `body` takes the sum as
     value 0.
@@ -37,10 +39,10 @@ class Gemm(Spec):
       then the operands, then out
       then N, K, row stride of a, panel stride of b, row stride of out, panel stride of init,
       then the rows: height of tiles, how many of them, heights of the tail (four bits each),
-      tiles in all, tiles per block, then row stride of b (if not packed),
+      tiles in all, tiles per block, then the stride of b's rows, or of its columns,
       then the row stride of each operand.
     Items: batches * tiles of rows * panels, in blocks of rows, panel by panel.
-    Scratch: one tile of sums, and where b is not packed, one panel of it.
+    Scratch: one tile of sums, and where b lies in rows, one panel of it.
     """
 
     form: str
@@ -50,7 +52,7 @@ class Gemm(Spec):
     out: str
     columns: int
     heights: tuple[int, ...]
-    packed: bool = True
+    right: str = "panels"
     body: Body | None = None
     operands: tuple[Operand, ...] = ()
 
