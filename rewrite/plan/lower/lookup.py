@@ -19,15 +19,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _GRAIN = 4  # chunks, or as many elements in rows
 
 
-def look_up(low: Lowering, x: Tensor, entries: Array, order_of: int = 0) -> None:
-    """Output `order_of` becomes entries[..., bits of x], bits read as unsigned.
+def look_up(low: Lowering, x: Tensor, entries: Array, out: Tensor | None = None) -> None:
+    """`out` (output 0 unless given, which lies as x does) becomes entries[..., bits of x].
 
-    `entries` is [256], or [channels, 256] for dimension 1 of x.
+    Bits are read as unsigned. `entries` is [256], or [channels, 256] for dimension 1 of x.
     """
     if not x.view.dense:
         x = low.ordered(x, tuple(range(x.view.rank)))
     order = x.view.order
-    out = low.output(order_of, order)
+    out = out or low.output(0, order)
     count = x.view.size
     if count == 0:
         return
