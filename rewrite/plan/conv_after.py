@@ -6,9 +6,13 @@ image and from pixel to pixel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+import numpy as np
+
+from rewrite.ops.dtypes import to_numpy
+from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.plan.specs.conv import After, Along
@@ -43,23 +47,74 @@ class Finish:
         return [n for o in self.operands for n in (o.image, o.pixel)]
 
 
-def finish_of(low: Lowering, total: str, first: Body | None = None,
-              given: Sequence[Tensor] = ()) -> Finish:  # fmt: skip
-    """What comes behind a sum of type `total`: `first` (with operands `given`, views of the
-    output's shape) makes the operator's element of it, then what the cluster adds."""
+@dataclass(frozen=True, slots=True)
+class First:
+    """How the operator makes its element of a sum: a program with operands (views of the output's
+    shape), or as a code (`After.codes`), whose operands are the factor and the zero point."""
+
+    body: Body | None = None
+    operands: tuple[Tensor, ...] = ()
+    codes: str = ""
+
+
+def finish_of(low: Lowering, total: str, first: First | None = None) -> Finish:
+    """What comes behind a sum of type `total`: what makes the operator's element of it (by default
+    its rounding), then what the cluster adds."""
     computed = low.op.out_dtype(0)
-    body = first
-    if body is None and computed != total:
-        body = Body((total,), (Step("", "Identity", (0,), computed),), (1,))
-    tensors = list(given)
+    first = first or First(_rounding(total, computed))
+    body, tensors = first.body, list(first.operands)
+    made = first.codes or (total if body is None else body.dtype(body.results[0]))
     tail = low.epilogue()
     if tail is not None:
         epilogue, more = tail
         body = epilogue.body if body is None else chained(body, epilogue.body)
         tensors += more
-    out = total if body is None else body.dtype(body.results[0])
+    if body is not None:
+        made = body.dtype(body.results[0])
+        body, numbers = lifted(body)
+        shape = low.cluster.shape
+        tensors += [low.constant(_scalar(n)).broadcast(shape) for n in numbers]
     operands = tuple(operand(low, t) for t in tensors)
-    return Finish(After(out, body, tuple(o.along for o in operands)), operands)
+    return Finish(After(made, body, tuple(o.along for o in operands), first.codes), operands)
+
+
+def _rounding(total: str, computed: str) -> Body | None:
+    if computed == total:
+        return None
+    return Body((total,), (Step("", "Identity", (0,), computed),), (1,))
+
+
+# --- numbers ----------------------------------------------------------------------------------
+
+# Numbers of common activations stay in the code; others (scales, zero points) are operands, so that
+# layers that differ in them share their code.
+_COMMON = frozenset({0.0, 1.0, -1.0, 2.0, 3.0, 6.0, 0.5})
+
+
+def lifted(body: Body) -> tuple[Body, list[Constant]]:
+    """The program with operands in place of its own numbers, and these numbers."""
+    numbers: dict[Constant, int] = {}
+    for step in body.steps:
+        for arg in step.args:
+            if isinstance(arg, Constant) and arg.number not in _COMMON and arg.number == arg.number:
+                numbers.setdefault(arg, len(body.dtypes) + len(numbers))
+    if not numbers:
+        return body, []
+    n, count = len(body.dtypes), len(numbers)
+
+    def moved(arg: int | Constant | None) -> int | Constant | None:
+        if isinstance(arg, Constant):
+            return numbers.get(arg, arg)
+        return arg if arg is None or arg < n else arg + count
+
+    steps = tuple(replace(s, args=tuple(moved(a) for a in s.args)) for s in body.steps)
+    results = tuple(r if r < n else r + count for r in body.results)
+    return Body(body.dtypes + tuple(c.dtype for c in numbers), steps, results), list(numbers)
+
+
+@lru_cache(maxsize=1024)
+def _scalar(constant: Constant) -> Array:
+    return np.array(constant.number, to_numpy(constant.dtype))
 
 
 def operand(low: Lowering, tensor: Tensor) -> Operand:

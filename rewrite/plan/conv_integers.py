@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewrite.plan.conv_after import chained, finish_of
+from rewrite.plan.conv_after import First, chained, finish_of
 from rewrite.plan.conv_dense import Products, call_conv
 from rewrite.plan.conv_depthwise import call_depthwise, filled, is_depthwise, repeated
 from rewrite.plan.conv_packing import Panels, moved_rows, packed_array, padded_bias
@@ -61,15 +61,13 @@ def call_integers(
     frame: Frame,
     x: Tensor,
     out: Tensor,
-    first: Body | None = None,
-    given: tuple[Tensor, ...] = (),
+    first: First | None = None,
 ) -> None:
-    """`x` and `out` are (N, C, …); `first` with operands `given` makes the operator's elements of
-    sums in s32."""
+    """`x` and `out` are (N, C, …); `first` makes the operator's elements of sums in s32."""
     known = _weights(low, places)
     groups = low.op.integer("group", 1)
     if known is not None and groups > 1 and _few(low, places, known) and is_flat(low, frame, x):
-        _depthwise(low, places, frame, x, out, known, first, given)
+        _depthwise(low, places, frame, x, out, known, first)
         return
     depth = low.op.shape(places.w)[1]
     zero = _number(low, places.x_zero)
@@ -85,7 +83,7 @@ def call_integers(
         low, Products(scheme.form, scheme.x, scheme.w, "s32"), source,
         windows_of(frame, source.sizes, source.channels, groups), panels,
         _packed(low, places, scheme, panels, known),
-        _bias(low, places, scheme, panels, known, zero), finish_of(low, "s32", first, given), out,
+        _bias(low, places, scheme, panels, known, zero), finish_of(low, "s32", first), out,
     )  # fmt: skip
 
 
@@ -272,8 +270,7 @@ def _depthwise(
     x: Tensor,
     out: Tensor,
     known: Array,
-    first: Body | None,
-    given: tuple[Tensor, ...],
+    first: First | None,
 ) -> None:
     """In float32, which is exact here."""
     m = known.shape[0]
@@ -293,12 +290,21 @@ def _depthwise(
     else:
         border = low.constant(filled("uint8" if x.dtype == "u8" else "int8", zero))
     x = repeated(low, x, m // x.shape[1])
-    exact = Program("f32")
-    whole = exact.body(exact.cast(0, "s32"))
-    finish = finish_of(low, "f32", whole if first is None else chained(whole, first), given)
+    finish = finish_of(low, "f32", _of_floats(first))
     call_depthwise(
         low, frame, x, w, low.constant(bias.astype(np.float32)), finish, out, "f32", border
     )
+
+
+def _of_floats(first: First | None) -> First:
+    """The same from sums that are integers in float32."""
+    if first is not None and first.codes:
+        return first
+    program = Program("f32")
+    whole = program.body(program.cast(0, "s32"))
+    if first is None or first.body is None:
+        return First(whole)
+    return First(chained(whole, first.body), first.operands)
 
 
 def _scalars(zeros: tuple[Tensor, ...]) -> list[Tensor]:

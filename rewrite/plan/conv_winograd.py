@@ -19,7 +19,7 @@ from rewrite.plan.tensor import Tensor
 
 _LEAST_CHANNELS = 16
 _LEAST_TILES = 24  # fewer do not pay for weights that are 16/9 as large
-_BLOCK = 256 * 1024  # bytes of transformed tiles
+_BLOCK = (1 << 18, 1 << 20)  # bytes of transformed tiles, at least and at most
 _GRAIN = 1 << 19
 
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float64)
@@ -60,7 +60,10 @@ def call_winograd(low: Lowering, frame: Frame, x: Tensor, finish: Finish, out: T
     rows, across = -(-frame.out[1] // 2), -(-frame.out[2] // 2)
     tallest = tallest_tile(machine, vectors)
     tiles = tiles_of(rows * across, tallest)
-    block = max(1, min(tiles.count, _BLOCK // (64 * depth * tiles.height)))
+    # Large weights come from far: the more tiles they meet, the better.
+    least, most = _BLOCK
+    limit = min(most, max(least, 16 * depth * channels))
+    block = max(1, min(tiles.count, limit // (64 * depth * tiles.height)))
     weights = low.packed(1, ("winograd", panels), lambda w: transformed(panels, w))
     spec = Winograd(vectors, tiles.heights, depth % lanes, panels.tail, finish.after)
     words: list[Tensor | int] = [x, weights, bias(low, 2, panels, "f32"), *finish.tensors, out]

@@ -83,6 +83,40 @@ def float_chain(name: str) -> tuple[onnx.ModelProto, dict[str, Array], int, int]
     return model, {"x": x}, layers, flops
 
 
+def byte_chain(name: str) -> tuple[onnx.ModelProto, dict[str, Array], int, int]:
+    """The same in QLinearConv, u8 by s8."""
+    layers, size, channels, kernel, stride, depthwise = FLOATS[name]
+    nodes, known, flops = [], {}, 0
+    now, at = "x", size
+    for i in range(layers):
+        c, m = channels[i % 2], channels[(i + 1) % 2]
+        group = c if depthwise else 1
+        taps = c // group * kernel**2
+        known[f"w{i}"] = RNG.integers(-63, 64, (m, c // group, kernel, kernel)).astype(np.int8)
+        known[f"b{i}"] = RNG.integers(-2000, 2000, m).astype(np.int32)
+        known[f"xs{i}"] = np.float32(0.02)
+        known[f"xz{i}"] = np.uint8(120)
+        known[f"ws{i}"] = (0.01 * RNG.uniform(0.5, 1.5, m)).astype(np.float32)
+        known[f"wz{i}"] = np.zeros(m, np.int8)
+        known[f"ys{i}"] = np.float32(0.02 * 0.01 * 36 * np.sqrt(taps) * 74 * 4 / 255)
+        known[f"yz{i}"] = np.uint8(120)
+        names = [f"{n}{i}" for n in ("xs", "xz", "w", "ws", "wz", "ys", "yz", "b")]
+        nodes.append(helper.make_node(
+            "QLinearConv", [now, *names], [f"c{i}"], kernel_shape=[kernel] * 2,
+            pads=[kernel // 2] * 4, strides=[stride] * 2, group=group,
+        ))  # fmt: skip
+        now, at = f"c{i}", ((at[0] - 1) // stride + 1, (at[1] - 1) // stride + 1)
+        flops += 2 * at[0] * at[1] * m * taps
+    x = RNG.integers(0, 256, (1, channels[0], *size)).astype(np.uint8)
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+        [onnx.ValueInfoProto(name=now)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in known.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return model, {"x": x}, layers, flops
+
+
 def ours(model: onnx.ModelProto, feeds: dict[str, Array]) -> Callable[[], list[Array]]:
     session = Session(io.load(model), Options(strict=True))
     return lambda: list(session.run(feeds).values())
@@ -119,20 +153,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
-    print(f"{'case':18s} {'ours':>9s} {'peer':>9s} {'GF/s':>6s} {'peer/ours':>9s}  error")
-    for name in FLOATS:
-        if given.names and not any(n in name for n in given.names):
-            continue
-        model, feeds, layers, flops = float_chain(name)
-        mine, other = ours(model, feeds), peer(model, feeds)
-        a, b = mine()[0], other()[0]
-        error = np.abs(a - b).max() / np.abs(b).max()
-        here, there = compare([mine, other], given.seconds)
-        print(
-            f"{name:18s} {here / layers * 1e6:7.0f}us {there / layers * 1e6:7.0f}us "
-            f"{flops / here / 1e9:6.0f} {there / here:9.2f}  {error:.0e}",
-            flush=True,
-        )
+    print(f"{'case':21s} {'ours':>9s} {'peer':>9s} {'GF/s':>6s} {'peer/ours':>9s}  error")
+    for kind, chain in (("f32", float_chain), ("u8", byte_chain)):
+        for name in FLOATS:
+            full = f"{kind} {name}"
+            if given.names and not any(n in full for n in given.names):
+                continue
+            model, feeds, layers, flops = chain(name)
+            mine, other = ours(model, feeds), peer(model, feeds)
+            a, b = (f()[0].astype(np.float64) for f in (mine, other))
+            error = np.abs(a - b).max() / np.abs(b).max()
+            here, there = compare([mine, other], given.seconds)
+            print(
+                f"{full:21s} {here / layers * 1e6:7.0f}us {there / layers * 1e6:7.0f}us "
+                f"{flops / here / 1e9:6.0f} {there / here:9.2f}  {error:.0e}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from rewrite.codegen.body import emit_body
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.memory import load, store
+from rewrite.codegen.types import is_float, like
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.conv import After
 from rewrite.plan.view import BYTES
@@ -50,10 +51,30 @@ def finish(
     lanes: int,
 ) -> None:  # fmt: skip
     """One vector (or scalar) of sums through the epilogue to `out`."""
-    result = total
+    result, rest = total, list(operands)
+    if after.codes:
+        result = _code(f, after.codes, total, rest[0], rest[1])
+        rest = rest[2:]
     if after.body is not None:
-        result = emit_body(f, isa, after.body, [total, *operands])[0]
+        result = emit_body(f, isa, after.body, [result, *rest])[0]
     store(f, isa, after.out, result, out, lanes)
+
+
+_MAGIC = 1.5 * 2.0**52  # its unit is 1: adding it rounds half to even
+
+
+def _code(f: Function, dtype: str, total: Value, factor: Value, zero: Value) -> Value:
+    """round(total factor) + zero, saturated. The integer is in the low bits of the sum of doubles,
+    which are two's complement since those of the constant are 0."""
+    wide = f.cast("fpext" if is_float(total.type) else "sitofp", total, factor.type)
+    moved = f.add(f.mul(wide, factor), _MAGIC)
+    whole = f.cast("trunc", f.bitcast(moved, like(moved.type, "i64")), zero.type)
+    bits = 8 * BYTES[dtype]
+    low, high = (0, (1 << bits) - 1) if dtype[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    code = f.add(whole, zero)
+    code = f.intrinsic("llvm.smax", code.type, code, low)
+    code = f.intrinsic("llvm.smin", code.type, code, high)
+    return f.cast("trunc", code, like(code.type, f"i{bits}"))
 
 
 def is_short(after: After) -> bool:

@@ -5,16 +5,18 @@ In: codes with zero points. Out: kernels whose sums are exact; codes rounded onc
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
+from rewrite.plan.conv_after import First
 from rewrite.plan.conv_integers import Places, call_integers
 from rewrite.plan.conv_requantize import factors
-from rewrite.plan.conv_steps import Arg, Program
+from rewrite.plan.conv_steps import Program
 from rewrite.plan.conv_window import frame_of
-from rewrite.plan.instance import Instance
+from rewrite.plan.instance import Array, Instance
 from rewrite.plan.lower.conv import spatial_refusal
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
-from rewrite.plan.spec import Body
 from rewrite.plan.tensor import Tensor
 from rewrite.quant.codes import code_type
 
@@ -56,11 +58,10 @@ def qlinear_conv(low: Lowering, op: Instance) -> None:
     x = low.view(0).permuted(to_first)
     out = low.output(0, None if last else channels_last(rank)).permuted(to_first)
     frame = frame_of(op, op.shape(3)[2:], last)
-    body, operands = _codes(low, op, out)
-    call_integers(low, Places(0, 3, 2, 5, 8), frame, x, out, body, operands)
+    call_integers(low, Places(0, 3, 2, 5, 8), frame, x, out, _codes(low, op, out))
 
 
-def _codes(low: Lowering, op: Instance, out: Tensor) -> tuple[Body, tuple[Tensor, ...]]:
+def _codes(low: Lowering, op: Instance, out: Tensor) -> First:
     """Sums in s32 to codes."""
     dtype = op.out_dtype()
     code = code_type(dtype)
@@ -77,22 +78,20 @@ def _codes(low: Lowering, op: Instance, out: Tensor) -> tuple[Body, tuple[Tensor
         lambda w: factors(float(x_s.reshape(-1)[0]), w, float(y_s.reshape(-1)[0]),
                           least - shift, most - shift),
     )  # fmt: skip
-    if ratio.size == 1:
-        program = Program("s32")
-        factor: Arg = program.number("f64", float(ratio[0]))
-        operands: tuple[Tensor, ...] = ()
-    else:
-        program = Program("s32", "f64")
-        factor = 1
-        operands = (_by_channel(low.constant(ratio), out),)
-    wide = program.cast(0, "f64")
-    steps = program.step("Mul", "f64", wide, factor)
-    return program.body(program.codes(steps, dtype, shift, least, most)), operands
+    factor = _by_channel(low.constant(ratio), out)
+    if ratio.max(initial=0) < 1:
+        return First(None, (factor, _by_channel(low.constant(_zero_point(shift)), out)), dtype)
+    program = Program("s32", "f64")
+    steps = program.step("Mul", "f64", program.cast(0, "f64"), 1)
+    return First(program.body(program.codes(steps, dtype, shift, least, most)), (factor,))
 
 
-def _codes_of_operands(
-    low: Lowering, op: Instance, out: Tensor, least: int, most: int
-) -> tuple[Body, tuple[Tensor, ...]]:
+@lru_cache(maxsize=256)
+def _zero_point(number: int) -> Array:
+    return np.array(number, np.int32)
+
+
+def _codes_of_operands(low: Lowering, op: Instance, out: Tensor, least: int, most: int) -> First:
     """Scales or zero points that come with the run. x_s w_s is exact in f64; its product with a sum
     and the quotient by y_s are rounded, each to 53 digits."""
     dtype = op.out_dtype()
@@ -104,7 +103,7 @@ def _codes_of_operands(
     code = program.codes_by(steps, dtype, program.cast(4, "f64"), least, most)
     zero = low.view(7) if op.has(7) else low.constant(np.zeros((), np.dtype(_NUMPY[dtype])))
     operands = [low.view(1), low.view(4), low.view(6), zero]
-    return program.body(code), tuple(_by_channel(t, out) for t in operands)
+    return First(program.body(code), tuple(_by_channel(t, out) for t in operands))
 
 
 _NUMPY = {"u8": "uint8", "s8": "int8"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewrite.plan.conv_after import Finish, finish_of
+from rewrite.plan.conv_after import Finish, First, finish_of
 from rewrite.plan.conv_steps import Program
 from rewrite.plan.conv_window import Frame, axis_table, frame_of, has_two_or_three, whole
 from rewrite.plan.instance import Instance
@@ -149,7 +149,7 @@ def pooled(
     x = low.ordered(low.view(0), order)
     out = low.output(0, order)
     places = low.output(1, order) if indices else None
-    finish = finish_of(low, how.total, how.first)
+    finish = finish_of(low, how.total, None if how.first is None else First(how.first))
     columns = op.integer("storage_order", 0) == 1
     call_pool(low, frame, how, x, out, finish, with_border, places, columns)
 

@@ -29,11 +29,16 @@ class After:
     """What is done with a sum before it is stored: `body` takes it as value 0, then `operands`.
 
     `out` is the element type in memory. Without `body` the sum is stored as it is.
+    `codes`: an integer type of at most 16 bits, or empty. Where it is given, the sum, an integer,
+    first becomes a code of it: times operand 0 (f64; below 1, or the sum so small that the product
+    stays below 2^31), rounded to f64 and then half to even, plus operand 1 (s32), saturated.
+    `body` takes the code, and the operands behind these two.
     """
 
     out: str
     body: Body | None = None
     operands: tuple[Along, ...] = ()
+    codes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
