@@ -220,6 +220,14 @@ def test_trilu(upper: int, diagonal: int, shape: tuple[int, ...]) -> None:
     same("Trilu", [x, np.array(diagonal)], known=(1,), upper=upper, want=[want])
 
 
+def test_operators_of_onnx_runtime() -> None:
+    x = numbers(3, 4)
+    (got,) = run("Trilu", [x, np.array(1)], known=(1,), domain="com.microsoft")
+    equal(got, np.triu(x, 1))
+    (got,) = run("ExpandDims", [x, np.array(-2, np.int32)], known=(1,), domain="com.microsoft")
+    equal(got, x[:, None])
+
+
 def test_col2im() -> None:
     x = numbers(2, 3 * 4, 12)
     same("Col2Im", [x, ints(5, 4), ints(2, 2)], known=(1, 2))

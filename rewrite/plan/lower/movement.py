@@ -43,6 +43,7 @@ def dropout_refusal(op: Instance) -> str | None:
     return "what is dropped is drawn at random"
 
 
+@lowers("ExpandDims", domain="com.microsoft")
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def reshape(low: Lowering, op: Instance) -> None:
     give_reshaped(low, low.view(0), op.out_shape())
@@ -335,6 +336,7 @@ def pad_refusal(op: Instance) -> str | None:
 # --- triangles, columns of images ---------------------------------------------------------------
 
 
+@lowers("Trilu", domain="com.microsoft", needs=(1,))
 @lowers("Trilu", needs=(1,))
 def trilu(low: Lowering, op: Instance) -> None:
     """Elements of places whose column and row compare as wanted, zero elsewhere."""
