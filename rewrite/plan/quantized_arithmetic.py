@@ -47,13 +47,8 @@ def sum_numbers(a: Operand, b: Operand, y: Operand) -> tuple[float, float, float
 
     Products and sums are rounded to float32, in this order.
     """
-    if max(a.scale, b.scale) > _APART * min(a.scale, b.scale):
-        return None
-    exact = ((a.steps * a.scale)[:, None] + b.steps * b.scale) / y.scale
+    i, j, want = _sums(a, b, y)
     k, m = a.scale / y.scale, b.scale / y.scale
-    slack = 256 * (k + m) * 2.0**-20
-    i, j = np.nonzero(_near_tie(exact, slack))
-    want = _bounded(np.rint(exact[i, j]), y)
     left = (i + a.low).astype(np.float32)
     right = (j + b.low).astype(np.float32)
     for dk, dm, dc in sorted(
@@ -64,6 +59,30 @@ def sum_numbers(a: Operand, b: Operand, y: Operand) -> tuple[float, float, float
         if np.array_equal(_bounded(np.rint(left * one + right * two + c), y), want):
             return float(one), float(two), float(c)
     return None
+
+
+@cache
+def sum_is_exact(a: Operand, b: Operand, y: Operand) -> bool:
+    """Whether the sum of both numbers in float64, over sy, rounds to the right code."""
+    i, j, want = _sums(a, b, y)
+    found = (a.steps[i] * a.scale + b.steps[j] * b.scale) / y.scale
+    return np.array_equal(_bounded(np.rint(found), y), want)
+
+
+@cache
+def _sums(a: Operand, b: Operand, y: Operand) -> tuple[Array, Array, Array]:
+    """Which pairs of codes have a sum next to a tie, and the codes of these sums."""
+    exact = ((a.steps * a.scale)[:, None] + b.steps * b.scale) / y.scale
+    slack = 256 * (a.scale + b.scale) / y.scale * 2.0**-20
+    i, j = np.nonzero(_near_tie(exact, slack))
+    near = exact[i, j]
+    want = np.rint(near)
+    if max(a.scale, b.scale) > _APART * min(a.scale, b.scale):  # not exact in float64
+        x, z, to = (Fraction(n) for n in (a.scale, b.scale, y.scale))
+        for at in np.nonzero(_near_tie(near, _TIE) & (np.abs(near) < 1024))[0]:
+            total = int(a.steps[i[at]]) * x + int(b.steps[j[at]]) * z
+            want[at] = round(total / to)
+    return i, j, _bounded(want, y)
 
 
 @cache

@@ -19,6 +19,7 @@ from rewrite.plan.quantized_arithmetic import (
     Operand,
     product_is_exact,
     product_number,
+    sum_is_exact,
     sum_numbers,
 )
 from rewrite.plan.spec import Body, Constant, Step
@@ -64,8 +65,8 @@ def binary_refusal(op: Instance) -> str | None:
     if found is not None:
         return found
     a, b, y = _three(op)
-    if op.name == "QLinearAdd" and max(a.scale, b.scale) > 2.0**16 * min(a.scale, b.scale):
-        return "QLinearAdd of scales that are far apart"
+    if op.name == "QLinearAdd" and sum_numbers(a, b, y) is None:
+        return None if sum_is_exact(a, b, y) else "QLinearAdd next to a tie"
     if op.name == "QLinearMul" and product_number(a, b, y) is None:
         return None if product_is_exact(a, b, y) else "QLinearMul next to a tie"
     return None
