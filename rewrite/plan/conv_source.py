@@ -73,7 +73,8 @@ def _padded(
     here = [min(n, max(0, p - b)) for n, p, b in zip(frame.sizes, sizes, before, strict=True)]
     n, c, d, h, w = view.strides
     spec = ConvPad(
-        x.dtype, conversion.dtype, form, x.shape[1] if form == "planes" else 0, conversion.body,
+        x.dtype, conversion.dtype, form, x.shape[1] if form == "planes" else 0,
+        channels - x.shape[1] if form == "planes" else 0, conversion.body,
         tuple(s.dtype for s in conversion.scalars),
     )  # fmt: skip
     words: list[Tensor | int] = [x, *conversion.scalars, target, *here, x.shape[1]]
@@ -100,4 +101,4 @@ def _form(x: Tensor, channels: int) -> str:
         return "pixels"
     if given > INTERLEAVED:
         return ""
-    return "planes" if w == 1 and channels == given else "any"
+    return "planes" if w == 1 else "any"

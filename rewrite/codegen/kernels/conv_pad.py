@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rewrite.codegen.body import emit_body
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.kernel import Kernel, emits
-from rewrite.codegen.memory import load, memory_type, register_type, store
+from rewrite.codegen.memory import load, memory_type, register_type, store, to_register
 from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.conv_pad import ConvPad
@@ -118,16 +118,19 @@ class _Rows:
         f.loop(0, w[2], one)
 
     def planes(self, source: Value, out: Value) -> None:
-        """`channels` rows interleaved, a vector of each at a time."""
-        f, lanes, channels = self.f, self.lanes, self.spec.channels
+        """Rows of all channels interleaved, a vector of each at a time."""
+        f, lanes = self.f, self.lanes
+        channels = self.spec.channels + self.spec.added
         width = self.w[2]
         whole = f.binary("and", width, -lanes)
 
         def block(i: Value, count: int) -> None:
             vectors = []
-            for c in range(channels):
+            for c in range(self.spec.channels):
                 at = self.place(source, f.add(f.mul(self.w[16], c), i), self.spec.x)
                 vectors.append(self.converted(at, count))
+            border = to_register(f, self.k.isa, self.spec.out, self.fill)
+            vectors += [f.splat(border, vectors[0].type)] * self.spec.added
             to = self.place(out, f.mul(i, channels), self.spec.out)
             if count == 0:
                 for c, value in enumerate(vectors):
@@ -169,6 +172,12 @@ class _Rows:
 def _interleaved(f: Function, vectors: list[Value], lanes: int) -> Value:
     """a0 b0 c0 a1 b1 c1 …"""
     count = len(vectors)
+    if count % 2 == 0:  # neighbours in pairs, then pairs of pairs: a c, b d, a b c d
+        half = count // 2
+        even = _interleaved(f, vectors[::2], lanes)
+        odd = _interleaved(f, vectors[1::2], lanes)
+        width = half * lanes
+        return f.shuffle(even, odd, [n for i in range(width) for n in (i, width + i)])
     joined, width = vectors[0], lanes
     for value in vectors[1:]:
         # Both sides of a shuffle have one width.

@@ -17,7 +17,8 @@ class ConvPad(Spec):
     `form`: how the rows of x lie.
       rows     pixels and channels without gaps, and no channels added
       pixels   channels are neighbours
-      planes   columns are neighbours; `channels` of them are interleaved
+      planes   columns are neighbours; `channels` of them are interleaved, with `added` of the
+               border's value behind them
       any      anything
     `body` takes an element of x, then one element of each of `operands` (element types).
 
@@ -33,5 +34,6 @@ class ConvPad(Spec):
     out: str
     form: str
     channels: int = 0
+    added: int = 0
     body: Body | None = None
     operands: tuple[str, ...] = ()
