@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rewrite.api import Result, apply
     from rewrite import backend
+    from rewrite.api import Result, apply
     from rewrite.execution import InferenceSession
     from rewrite.execution import compile_model as compile  # noqa: A004
     from rewrite.runtime.session import Session

@@ -52,7 +52,7 @@ class Backend(OnnxBackend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return device.split(":")[0] == "CPU"
+        return device.split(":", maxsplit=1)[0] == "CPU"
 
 
 prepare = Backend.prepare

@@ -86,6 +86,8 @@ class _Fusion:
             if op.results and self._placed(op) is None:
                 self._grow(op)
         for growing in list(self.made.values()):
+            self._follow(growing)
+        for growing in list(self.made.values()):
             self._take_in(growing)
         found = sorted(self.made.values(), key=lambda g: self.position[id(g.last)])
         return [self._finished(growing) for growing in found]
@@ -142,20 +144,45 @@ class _Fusion:
         """Whether a pointwise operator can join as the new last member."""
         if growing.done is not None or len(growing.members) >= MOST_MEMBERS:
             return False
-        head, last = growing.members[0], growing.last
-        result = last.results[0]
-        if result not in op.operands or last.out_shape() != op.out_shape():
+        last = growing.last
+        if last.results[0] not in op.operands or last.out_shape() != op.out_shape():
             return False
         inside = {id(m) for m in growing.members} | {id(op)}
         if not self._kept_inside(growing.members, inside):
             return False
         if _operands([*growing.members, op]) > MOST_OPERANDS:
             return False
-        if _joins(head):
-            return True
-        lowered = registry.find(head.key)
-        extra = any(head.wants(k) for k in range(1, len(head.results)))
-        return lowered is not None and lowered.epilogue and not extra
+        return _goes_on(growing.members[0])
+
+    def _follow(self, growing: _Growing) -> None:
+        """A pointwise cluster becomes the tail of the one that makes its operand for it alone.
+
+        Operators join one by one where each has one user; here all users are in one cluster.
+        """
+        changed = True
+        while changed:
+            changed = False
+            if growing.done is not None or not all(_joins(op) for op in growing.members):
+                return
+            for value in _external(growing.members):
+                before = self.owner.get(value)
+                if before is not None and self._can_follow(before, growing):
+                    del self.made[id(growing)]
+                    before.members.extend(growing.members)
+                    for op in growing.members:
+                        self._own(before, op)
+                    growing, changed = before, True
+                    break
+
+    def _can_follow(self, before: _Growing, after: _Growing) -> bool:
+        members = [*before.members, *after.members]
+        if before is after or before.done is not None or len(members) > MOST_MEMBERS:
+            return False
+        if before.last.out_shape() != after.last.out_shape() or not _goes_on(before.members[0]):
+            return False
+        if _operands(members) > MOST_OPERANDS:
+            return False
+        return self._kept_inside(before.members, {id(m) for m in members})
 
     def _kept_inside(self, members: Iterable[Instance], inside: set[int]) -> bool:
         """Whether nobody else needs what the members give."""
@@ -247,6 +274,15 @@ class _Fusion:
         last = growing.last
         output = Output(last.results[0], last.out_dtype(), last.out_shape())
         return Cluster(last, tuple(growing.members), (output,))
+
+
+def _goes_on(head: Instance) -> bool:
+    """Whether a kernel with this head takes pointwise operators behind it."""
+    if _joins(head):
+        return True
+    lowered = registry.find(head.key)
+    extra = any(head.wants(k) for k in range(1, len(head.results)))
+    return lowered is not None and lowered.epilogue and not extra
 
 
 def _external(members: Sequence[Instance]) -> list[int]:

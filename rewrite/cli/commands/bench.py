@@ -30,8 +30,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
-    from rewrite.cli.peers import compare
     from rewrite.cli.feeding import feeds_for
+    from rewrite.cli.peers import compare
     from rewrite.execution import compile_model
 
     against = [name for name in arguments.against.split(",") if name]
