@@ -33,7 +33,7 @@ from rewrite.plan.specs.rows import (
 from rewrite.plan.specs.rows_passes import passes_of
 from rewrite.plan.view import View
 
-_GROUP = 64  # rows per item where each lane is a row
+_GROUP = 128  # rows per item where each lane is a row
 _KEEP = 4  # the cost of computing an element again from which on it is kept
 _GRAIN = 16_384  # elements times steps that are worth handing to a thread
 

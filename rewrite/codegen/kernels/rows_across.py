@@ -5,7 +5,7 @@ In: a `Frame`. Out: code: some neighbouring rows at a time, from first to last p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernels.rows_fold import averaged
@@ -27,9 +27,6 @@ class Across(Lines):
         f, frame = self.f, self.frame
         inner = frame.outer_sizes[-1]
         groups = f.binary("udiv", inner + frame.group - 1, frame.group)
-        heavy = max(p.cost for p in self.passes) > HEAVY
-        wanted = 1 if heavy else 4
-        self.unroll = max(1, min(wanted, MOST_LANES // frame.lanes))
 
         def item(number: Value) -> None:
             at = self.coordinates(number, [*frame.outer_sizes[:-1], groups])
@@ -42,31 +39,38 @@ class Across(Lines):
     def strip(self, at: Mapping[int, Value], width: Value) -> None:
         """Some neighbouring rows."""
         f, count = self.f, self.frame.lanes
-        whole = f.binary("and", width, -(self.unroll * count))
-        some = f.binary("and", width, -count)
 
         def shifted(j: Value) -> dict[int, Value]:
             return {a: self.frame.moved(a, x, j, self.frame.stride(a)) for a, x in at.items()}
 
-        if self.unroll > 1:
-            f.loop(
-                0, whole, lambda j: self.bundle(shifted(j), self.unroll, None),
-                step=self.unroll * count,
-            )  # fmt: skip
-            f.loop(whole, some, lambda j: self.bundle(shifted(j), 1, None), step=count)
-        else:
-            f.loop(0, some, lambda j: self.bundle(shifted(j), 1, None), step=count)
-        f.if_(f.compare("<", some, width), lambda: self.bundle(shifted(some), 1, width - some))
+        done: Int = 0
+        for number in self.bundles():
+            stop = f.binary("and", width, -(number * count))
+            self.loop(done, stop, number, shifted)
+            done = stop
+        f.if_(f.compare("<", done, width), lambda: self.bundle(shifted(done), 1, width - done))
+
+    def bundles(self) -> tuple[int, ...]:
+        """How many vectors go through the row at once: several make better use of the lines of a
+        cache, and of registers while there is little to compute."""
+        heavy = max(p.cost for p in self.passes) > HEAVY
+        only_folds = all(not p.stores for p in self.passes) and len(self.passes) == 2
+        wanted = (1,) if heavy else (8, 4, 1) if only_folds else (4, 1)
+        most = (MOST_LANES if self.frame.spec.kept else 2 * MOST_LANES) // self.frame.lanes
+        return tuple(number for number in wanted if number <= max(1, most))
+
+    def loop(
+        self, start: Int, stop: Value, number: int, shifted: Callable[[Value], dict[int, Value]]
+    ) -> None:
+        step = number * self.frame.lanes
+        self.f.loop(start, stop, lambda j: self.bundle(shifted(j), number, None), step=step)
 
     def bundle(self, at: Mapping[int, Value], number: int, left: Value | None) -> None:
         """`number` vectors of rows from first to last pass."""
         frame, f = self.frame, self.f
         part = None if left is None else partial(f, left, frame.lanes, frame.slot)
         n = len(frame.spec.operands)
-        starts = [
-            {a: frame.moved(a, x, u * frame.lanes, frame.stride(a)) for a, x in at.items()}
-            for u in range(number)
-        ]
+        starts = [self.shifted(at, u) for u in range(number)]
         single: list[dict[int, Value]] = [{} for _ in range(number)]
         for u, k in ((u, k) for u in range(number) for k in range(n)):
             access = frame.spec.operands[k]
@@ -81,7 +85,7 @@ class Across(Lines):
                 args = [single[u][a] for a in args_of(step)]
                 single[u][value] = frame.run_step(value, args)
             if not p.empty:
-                totals = self.sweep(p, starts, single, remembered, part)
+                totals = self.sweep(p, at, single, remembered, part)
                 for k, value in enumerate(p.folds):
                     for u in range(number):
                         single[u][value] = self.closed(value, totals[k * number + u])
@@ -113,27 +117,23 @@ class Across(Lines):
     def sweep(
         self,
         p: Pass,
-        starts: Sequence[Mapping[int, Value]],
+        at: Mapping[int, Value],
         single: Sequence[Mapping[int, Value]],
         remembered: frozenset[int],
         part: Partial | None,
     ) -> list[Value]:
         """One pass over all dimensions of the row; per fold one value per vector."""
-        frame, f, number = self.frame, self.f, len(starts)
+        frame, f, number = self.frame, self.f, len(single)
         dimensions = frame.spec.row_rank - 1
 
         def work(i: Int, pointers: _Pointers, position: Int, carry: Sequence[Value]) -> list[Value]:
             first = f.mul(f.add(position, i), number * frame.lanes)
             moved = self.moved(pointers, i, dimensions)
-            cells = [
-                Cell(
-                    frame,
-                    Place(moved[u], f.i64(f.add(first, u * frame.lanes)), part),
-                    single[u],
-                    remembered,
-                )
-                for u in range(number)
-            ]
+            cells = []
+            for u in range(number):
+                kept = f.i64(f.add(first, u * frame.lanes)) if frame.kept else None
+                place = Place(self.shifted(moved, u), kept, part)
+                cells.append(Cell(frame, place, single[u], remembered))
             return self.run(p, cells, carry)
 
         def stretch(
@@ -160,15 +160,17 @@ class Across(Lines):
             return f.loop(0, size, turn, carry)
 
         begin = [x for x in self.starts(p) for _ in range(number)]
-        return nest(0, [self.pointers(p, at) for at in starts], 0, begin)
+        return nest(0, self.pointers(p, at), 0, begin)
 
     def moved(self, pointers: _Pointers, i: Int, d: int) -> _Pointers:
         """The addresses at index i of a dimension of the row."""
         frame = self.frame
-        return [
-            {a: frame.moved(a, x, i, frame.row_strides[a][d]) for a, x in at.items()}
-            for at in pointers
-        ]
+        return {a: frame.moved(a, x, i, frame.row_strides[a][d]) for a, x in pointers.items()}
+
+    def shifted(self, pointers: _Pointers, u: int) -> _Pointers:
+        """The addresses of vector u of neighbouring rows."""
+        frame, by = self.frame, u * self.frame.lanes
+        return {a: frame.moved(a, x, by, frame.stride(a)) for a, x in pointers.items()}
 
     def combined_all(
         self, p: Pass, left: Sequence[Value], right: Sequence[Value], number: int
@@ -180,4 +182,4 @@ class Across(Lines):
         return [found[u * len(p.folds) + k] for k in range(len(p.folds)) for u in range(number)]
 
 
-_Pointers = list[dict[int, Value]]
+_Pointers = Mapping[int, Value]
