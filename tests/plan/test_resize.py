@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rewrite.errors import RewriteError
 from tests.codegen import harness
 from tests.plan.movement_models import equal, reference, run, same
 
@@ -173,6 +174,14 @@ def test_max_roi_pool() -> None:
             if part.size:
                 want[r, :, i, j] = part.max((1, 2))
     equal(got, want)
+
+
+def test_a_batch_that_is_not_there() -> None:
+    x, rois = normal(2, 1, 4, 4), floats(0, 0, 2, 2).reshape(1, 4)
+    with pytest.raises(RewriteError, match="index is out of range"):
+        run("RoiAlign", [x, rois, np.array([2])])
+    with pytest.raises(RewriteError, match="index is out of range"):
+        run("MaxRoiPool", [x, floats(7, 0, 0, 2, 2).reshape(1, 5)], pooled_shape=[1, 1])
 
 
 # --- signals -----------------------------------------------------------------------------------
