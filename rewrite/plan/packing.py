@@ -58,6 +58,14 @@ def tile_shape(machine: Machine, total: str, n: int) -> TileShape:
     return TileShape((6, 4, 3, 2, 1) if fused else (4, 3, 2, 1), columns)
 
 
+def narrow_shape(machine: Machine, total: str, n: int) -> TileShape:
+    """Tiles of one or two rows by a matrix that lies in rows: panels as wide as registers allow,
+    so that what is read lies together."""
+    lanes = machine.lanes(total)
+    vectors = min(8 if machine.registers >= 32 else 4, -(-n // lanes))
+    return TileShape((2, 1), max(vectors, 1) * lanes)
+
+
 def offsets(shape: Sequence[int], *strides: Sequence[int]) -> Array:
     """For every place of a batch of this shape, row-major, the offset under each of the strides."""
     if not shape:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from rewrite.plan.lower.matmul_product import Right, multiply, plain
+from rewrite.plan.lower.matmul_factors import Right, plain
+from rewrite.plan.lower.matmul_product import multiply
+from rewrite.plan.lower.matmul_product import transposed as turned
 from rewrite.plan.lower.matmul_tail import Tail
 from rewrite.plan.lowering import Instance, Lowering, lowers, refuses
 from rewrite.plan.spec import Constant
@@ -39,7 +41,7 @@ def right_factor(low: Lowering, index: int, transposed: bool = False) -> Right:
 
         return Right(form(array).shape, None, index, ("right", transposed), form)
     tensor = as_matrices(low.view(index), right=True)
-    tensor = transpose(tensor) if transposed else tensor
+    tensor = turned(tensor) if transposed else tensor
     return Right(tensor.shape, tensor)
 
 
@@ -48,13 +50,7 @@ def left_factor(low: Lowering, index: int, transposed: bool = False) -> Tensor:
     if transposed and low.known(index) is not None:
         return low.packed(index, "transposed", lambda w: w.swapaxes(-1, -2))
     tensor = as_matrices(low.view(index), right=False)
-    return transpose(tensor) if transposed else tensor
-
-
-def transpose(tensor: Tensor) -> Tensor:
-    """The last two dimensions exchanged."""
-    rank = len(tensor.shape)
-    return tensor.permuted((*range(rank - 2), rank - 1, rank - 2))
+    return turned(tensor) if transposed else tensor
 
 
 def destination(low: Lowering, left: Tensor, right: Right) -> Tensor:

@@ -21,14 +21,8 @@ import numpy as np
 
 from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.lower.matmul import destination, left_factor, right_factor
-from rewrite.plan.lower.matmul_product import (
-    Panels,
-    Right,
-    Scheme,
-    in_panels,
-    multiply_panels,
-    rows,
-)
+from rewrite.plan.lower.matmul_factors import Factor, Right, Scheme, in_panels, rows
+from rewrite.plan.lower.matmul_product import multiply_panels
 from rewrite.plan.lower.matmul_tail import Arg, Tail
 from rewrite.plan.lowering import Lowering
 from rewrite.plan.machine import Machine
@@ -76,7 +70,7 @@ class Factors:
 
     scheme: Scheme
     left: Tensor
-    right: Panels
+    right: Factor
     out: Tensor
     depth: int
     weights: Array | None  # the right factor [..., K, N], if it is known

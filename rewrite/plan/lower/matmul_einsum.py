@@ -16,7 +16,8 @@ import numpy as np
 
 from rewrite.ops.contraction import parse_equation
 from rewrite.ops.dtypes import to_numpy
-from rewrite.plan.lower.matmul_product import TOTALS, Right, multiply, plain
+from rewrite.plan.lower.matmul_factors import TOTALS, Right, plain
+from rewrite.plan.lower.matmul_product import multiply
 from rewrite.plan.lower.matmul_tail import Tail
 from rewrite.plan.lowering import Instance, Lowering, lowers
 from rewrite.plan.spec import Body, Step

@@ -14,7 +14,8 @@ from rewrite.ops.call import Evaluation
 from rewrite.ops.microsoft import DOMAIN, fused_matmul_order
 from rewrite.ops.microsoft_value import dequantized_blocks
 from rewrite.plan.lower.matmul import added, destination, left_factor, right_factor
-from rewrite.plan.lower.matmul_product import Right, Scheme, multiply, plain
+from rewrite.plan.lower.matmul_factors import Right, Scheme, plain
+from rewrite.plan.lower.matmul_product import multiply
 from rewrite.plan.lower.matmul_tail import Tail
 from rewrite.plan.lowering import Instance, Lowering, lowers, refuses
 from rewrite.plan.spec import Constant
