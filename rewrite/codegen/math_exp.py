@@ -115,7 +115,7 @@ def erf(f: Function, isa: Isa, x: Value) -> Value:
     w = f.mul(z, z)
     above, below = _ERF
     top = f.mul(_halves(f, isa, z, w, above), a)
-    found = quotient(f, top, _halves(f, isa, z, w, below))
+    found = at_most(f, quotient(f, top, _halves(f, isa, z, w, below)), 1.0)
     return with_sign(f, f.select(f.compare(">=", a, 3.93), 1.0, found), x)
 
 

@@ -25,6 +25,7 @@ from rewrite.codegen.math_base import (
     quotient,
     square_root,
     with_sign,
+    zero_kept,
 )
 from rewrite.codegen.types import lanes, like
 from rewrite.codegen.value import Value
@@ -49,7 +50,7 @@ _TWO_OVER_PI = 0.6366197723675814
 _MAGIC = 12582912.0  # 1.5 2^23
 _FAR = 39000.0  # n has 15 bits
 # pi/2 as a sum of float32 numbers, and as 33 bits and a float64.
-_PARTS = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+_PARTS = (1.570796251296997, 7.549789415861596e-08, 5.390302953474238e-15)
 _WIDE_PARTS = (1.5707963267341256, 6.077100506506192e-11)
 # 2/pi in binary, behind 32 zeros.
 _DIGITS = (
@@ -60,7 +61,7 @@ _FAR_FUNCTION = "reduce_far"
 
 def sin(f: Function, isa: Isa, x: Value) -> Value:
     n, r = _reduced(f, isa, x)
-    return _of_quadrant(f, isa, n, r)
+    return zero_kept(f, x, _of_quadrant(f, isa, n, r))
 
 
 def cos(f: Function, isa: Isa, x: Value) -> Value:
@@ -73,7 +74,7 @@ def tan(f: Function, isa: Isa, x: Value) -> Value:
     n, r = _reduced(f, isa, x)
     s, c = _sine(f, isa, r), _cosine(f, isa, r)
     odd = f.compare("!=", f.binary("and", n, 1), 0)
-    return quotient(f, f.select(odd, f.neg(c), s), f.select(odd, s, c))
+    return zero_kept(f, x, quotient(f, f.select(odd, f.neg(c), s), f.select(odd, s, c)))
 
 
 def asin(f: Function, isa: Isa, x: Value) -> Value:
@@ -119,7 +120,6 @@ def _of_quadrant(f: Function, isa: Isa, n: Value, r: Value) -> Value:
 
 
 def _sine(f: Function, isa: Isa, r: Value) -> Value:
-    """-0 stays."""
     z = f.mul(r, r)
     return multiply_add(f, isa, r, f.mul(z, polynomial(f, isa, z, _SIN)), r)
 
