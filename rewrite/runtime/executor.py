@@ -24,6 +24,7 @@ from rewrite.plan.known import Known
 from rewrite.plan.program import Graph, Op
 from rewrite.plan.spec import Plan
 from rewrite.plan.stage import DriverStep, Settings, Stage, learned, next_stage
+from rewrite.runtime.outputs import Outputs, check_memory
 from rewrite.runtime.profile import Profile
 from rewrite.schema import Type
 
@@ -67,6 +68,7 @@ class Context:
     reference: Callable[[Op, Sequence[Value]], list[Value]]
     control: Callable[[Context, Node, int, DriverStep, Mapping[int, Value]], list[Value]]
     visit: Callable[[Node], None] = lambda node: None  # told of every node before it runs
+    outputs: Outputs = field(default_factory=Outputs)
     lock: threading.RLock = field(default_factory=threading.RLock)
     profiling: bool = False
 
@@ -148,6 +150,7 @@ class GraphRunner:
         stage = next_stage(ops, known, self._outputs, self.context.settings)
         loaded = None
         if stage.segment is not None and stage.segment.plan.calls:
+            check_memory(stage.segment.plan.arena_bytes)
             loaded = self.context.load(stage.segment.plan)
         keep = set(self._outputs)
         for op in stage.rest:
@@ -163,7 +166,7 @@ class GraphRunner:
         node.profiled += profile
         self.context.visit(node)
         if node.stage.segment is not None:
-            _run_segment(node, env, given, profile)
+            _run_segment(node, env, given, profile, self.context.outputs)
         for index, step in enumerate(node.stage.steps):
             start = time.perf_counter_ns() if profile else 0
             if step.kind == "control":
@@ -206,7 +209,11 @@ def _operand(node: Node, env: Mapping[int, Value], number: int | None) -> Value:
 
 
 def _run_segment(
-    node: Node, env: dict[int, Value], given: Mapping[int, Array], profile: bool
+    node: Node,
+    env: dict[int, Value],
+    given: Mapping[int, Array],
+    profile: bool,
+    outputs: Outputs,
 ) -> None:
     """The kernels of a stage; their results are new arrays."""
     segment = node.stage.segment
@@ -217,7 +224,7 @@ def _run_segment(
         own = given.get(number)
         dtype = to_numpy(view.dtype)
         fits = own is not None and own.shape == view.shape and own.dtype == dtype
-        results.append(own if own is not None and fits else np.empty(view.shape, dtype))
+        results.append(own if own is not None and fits else outputs.empty(view.shape, dtype))
     if node.loaded is not None:
         node.loaded.run([env[v] for v in segment.inputs], results, profile)
     for trim in segment.trims:

@@ -219,6 +219,7 @@ class Session:
         close_runner(self._runner)
         self._device.close()
         self._weights.clear()
+        self._context.outputs.clear()
         self._seen.clear()
         self._latest = None
 

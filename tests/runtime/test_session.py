@@ -191,3 +191,31 @@ def test_the_calls_people_already_have(tmp_path):
     found = rewrite.backend.prepare(model(ADD)).run([x, b])
     np.testing.assert_array_equal(found[0], y)
     np.testing.assert_array_equal(found.s, s)
+
+
+def test_memory_of_results_is_used_again_and_never_twice_at_once():
+    text = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
+    with rewrite.compile(model(text), target=None) as session:
+        x = x_of(1 << 18)
+        first = session.run({"x": x})["y"]
+        part = first[10:20]
+        place = first.__array_interface__["data"][0]
+        second = session.run({"x": x + 1})["y"]
+        np.testing.assert_array_equal(first, -x)
+        del first
+        third = session.run({"x": x + 2})["y"]
+        np.testing.assert_array_equal(part, -x[10:20])
+        assert third.__array_interface__["data"][0] != place
+        del part
+        assert session.run({"x": x})["y"].__array_interface__["data"][0] == place
+        np.testing.assert_array_equal(second, -(x + 1))
+        np.testing.assert_array_equal(third, -(x + 2))
+
+
+def test_more_memory_than_there_is_is_refused():
+    text = "g (float[1] x, int64[2] s) => (float[A,B] y) { y = Expand(x, s) }"
+    with rewrite.compile(model(text), target=None) as session:
+        with pytest.raises(RewriteError) as caught:
+            session.run({"x": x_of(1), "s": np.array([1 << 24, 1 << 24], np.int64)})
+        assert caught.value.diagnostics[0].code == "RW811"
+        assert session.run({"x": x_of(1), "s": np.array([2, 3], np.int64)})["y"].shape == (2, 3)
