@@ -34,6 +34,9 @@ from rewrite.plan.specs.rows_passes import passes_of
 from rewrite.plan.view import View
 
 _GROUP = 128  # rows per item where each lane is a row
+# Rows of fewer elements leave most lanes empty: where there are so many neighbouring rows, every
+# lane takes one, though its elements are gathered one by one.
+_SHORT, _MANY = 12, 32
 _KEEP = 4  # the cost of computing an element again from which on it is kept
 _GRAIN = 16_384  # elements times steps that are worth handing to a thread
 
@@ -148,8 +151,11 @@ def _joined(shape: Sequence[int], axes: Sequence[int], views: Sequence[View]) ->
 
 def _is_across(row: _Dimensions, outer: _Dimensions, elements: Sequence[bool]) -> bool:
     """Whether neighbouring rows, and not the elements of one, are neighbours in memory."""
-    if not outer.sizes or prod(row.sizes) == 1:
-        return bool(outer.sizes)
+    if not outer.sizes:
+        return False
+    count = prod(row.sizes)
+    if count == 1 or (count < _SHORT and outer.sizes[-1] >= _MANY):
+        return True
     along = _neighbours(row, len(row.sizes) - 1, elements)
     best = max(_neighbours(outer, d, elements) for d in range(len(outer.sizes)))
     return best > along

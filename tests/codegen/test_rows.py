@@ -152,6 +152,8 @@ def layouts() -> list[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ..
         ("channels last, all but the batch", (2, 21, 4, 5), (1, 2, 3), (0, 2, 3, 1)),
         ("transposed", (40, 50), (1,), (1, 0)),
         ("of size 1", (40, 1, 7), (1,), (0, 1, 2)),
+        ("short", (3, 70, 5), (2,), (0, 1, 2)),
+        ("short with gaps", (70, 3, 5), (1, 2), (1, 0, 2)),
     ]
 
 
