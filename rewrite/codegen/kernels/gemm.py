@@ -117,10 +117,12 @@ class _Driver:
         panel = self._panel(offsets, number)
         first = block * w.block + within
         f.loop(first, first + count, lambda tile: self._tile(panel, tile))
-        return index + count
+        following: Value = index + count
+        return following
 
     def _least(self, x: Value, y: Value) -> Value:
-        return self.f.select(self.f.compare("<", x, y), x, y)
+        f = self.f
+        return f.select(f.compare("<", x, y), x, y)
 
     def _panel(self, offsets: Value, number: Value) -> _Panel:
         """Where the operands of one panel begin."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rewrite.codegen.ir import Function
+from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
@@ -59,10 +59,12 @@ def pack_panels(k: Kernel, spec: PackPanels) -> None:
             f.select(f.compare("<", left, spec.columns), left, f.i64(spec.columns)),
             depth, k_stride, n_stride,
         )  # fmt: skip
-        if spec.contiguous and spec.group == 1:
+        if spec.neighbours == "n" and spec.group == 1:
             _rows(panel)
+        elif spec.neighbours == "k" and spec.group == 1 and spec.bytes in (4, 8):
+            _blocks(panel, k.isa.vector_bytes // spec.bytes)
         else:
-            _columns(panel, groups)
+            _columns(panel, groups, 0, 0)
 
     f.loop(k.begin, k.end, item)
 
@@ -92,11 +94,52 @@ def _rows(p: _Panel) -> None:
     f.if_(f.compare("==", p.count, size), whole, part)
 
 
-def _columns(p: _Panel, groups: Value) -> None:
-    """Column by column, with any strides."""
+def _blocks(p: _Panel, lanes: int) -> None:
+    """Square blocks of vectors along K, transposed in registers; the rest column by column."""
+    f, spec = p.f, p.spec
+    type_ = vector(p.type, lanes)
+    depth = p.k - f.remainder(p.k, lanes)
+    columns = p.count - f.remainder(p.count, lanes)
+
+    def block(c: Value, k: Value) -> None:
+        source = f.at(p.source, c * p.n_stride + k, p.type)
+        found = []
+        for _ in range(lanes):
+            found.append(f.load(type_, source))
+            source = f.at(source, p.n_stride, p.type)
+        target = f.at(p.target, k * spec.columns + c, p.type)
+        for i, x in enumerate(_transposed(f, found)):
+            if spec.flip:
+                x = f.binary("xor", x, spec.flip)
+            f.store(x, f.at(target, i * spec.columns, p.type))
+
+    def column(c: Value) -> None:
+        f.loop(0, depth, lambda k: block(c, k), step=lanes)
+
+    f.loop(0, columns, column, step=lanes)
+    _columns(p, p.k, depth, 0)
+    _columns(p, depth, 0, columns)
+
+
+def _transposed(f: Function, rows: list[Value]) -> list[Value]:
+    """A square block: each round interleaves vectors half the block apart."""
+    count = len(rows)
+    half = count // 2
+    low = [lane + side * count for lane in range(half) for side in (0, 1)]
+    high = [lane + half for lane in low]
+    for _ in range(count.bit_length() - 1):
+        pairs = list(zip(rows[:half], rows[half:], strict=True))
+        rows = [f.shuffle(x, y, part) for x, y in pairs for part in (low, high)]
+    return rows
+
+
+def _columns(p: _Panel, stop: Value, first_k: Int, first_column: Int) -> None:
+    """Column by column, with any strides: K from `first_k` to `stop` (in groups)."""
     f, spec = p.f, p.spec
     group, size = spec.group, spec.columns * spec.group
     zero = f.zero(p.type)
+    last = stop * group
+    depth = f.select(f.compare("<", last, p.k), last, p.k)
 
     def place(target: Value, k: Value) -> Value:
         outer = f.divide(k, group)
@@ -106,14 +149,14 @@ def _columns(p: _Panel, groups: Value) -> None:
     def column(c: Value) -> None:
         source = f.at(p.source, c * p.n_stride, p.type)
         target = f.at(p.target, c * group, p.type)
-        f.loop(0, p.k, lambda k: p.moved(
+        f.loop(first_k, depth, lambda k: p.moved(
             f.at(source, k * p.k_stride, p.type), place(target, k), 0
         ))  # fmt: skip
-        f.loop(p.k, groups * group, lambda k: f.store(zero, place(target, k)))
+        f.loop(depth, last, lambda k: f.store(zero, place(target, k)))
 
     def padding(c: Value) -> None:
         target = f.at(p.target, c * group, p.type)
-        f.loop(0, groups * group, lambda k: f.store(zero, place(target, k)))
+        f.loop(first_k, last, lambda k: f.store(zero, place(target, k)))
 
-    f.loop(0, p.count, column)
+    f.loop(first_column, p.count, column)
     f.loop(p.count, spec.columns, padding)

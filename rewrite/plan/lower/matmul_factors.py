@@ -175,7 +175,7 @@ def _packed(
         tile.columns,
         scheme.group,
         _SIGN if scheme.flip_b else 0,
-        contiguous=strides[-1] == 1 or n == 1,
+        neighbours="n" if strides[-1] == 1 or n == 1 else "k" if strides[-2] == 1 else "",
     )
     words: list[Tensor | int] = [source, low.constant(table), made, n, k, strides[-2], strides[-1]]
     low.call(spec, words, prod(batch) * sizes[-2], max(1, _PACK_GRAIN // sizes[-1]))

@@ -110,8 +110,8 @@ def _cover(rows: int, heights: tuple[int, ...]) -> tuple[int, ...]:
 class PackPanels(Spec):
     """Panels (rewrite/plan/packing.py) of matrices that are not known before the run.
 
-    `bytes` per element; each element is xored with `flip`. `contiguous`: neighbours in N are
-    neighbours in memory.
+    `bytes` per element; each element is xored with `flip`. `neighbours`: in which dimension ("n",
+    "k" or neither) they are neighbours in memory.
 
     Words: 0 source, 1 table of offsets s64[batches][2] (source, panels), 2 panels, 3 N, 4 K,
     5 stride in K, 6 stride in N. Items: batches * panels of a matrix.
@@ -121,4 +121,4 @@ class PackPanels(Spec):
     columns: int
     group: int = 1
     flip: int = 0
-    contiguous: bool = True
+    neighbours: str = ""
