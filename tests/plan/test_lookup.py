@@ -78,3 +78,11 @@ def test_a_table_for_each_channel(transposed: bool, isa: Isa) -> None:
     table = RNG.integers(0, 256, 256 * channels).astype(np.uint8)
     offset = (128 + 256 * np.arange(channels)).astype(np.int32).reshape(1, channels, 1)
     check(x, table, offset, isa, transposed)
+
+
+@MACHINES
+def test_a_table_for_each_index_of_another_dimension(isa: Isa) -> None:
+    x = RNG.integers(-128, 128, (2, 3, 50)).astype(np.int8)
+    table = RNG.integers(0, 256, 256 * 50).astype(np.uint8)
+    check(x, table, (128 + 256 * np.arange(50)).astype(np.int32), isa)
+    check(x, table, (128 + 256 * np.arange(2)).astype(np.int32).reshape(2, 1, 1), isa)

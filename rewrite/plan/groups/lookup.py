@@ -20,8 +20,9 @@ from rewrite.plan.recognize import recognizes
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def table_of(members: Sequence[Instance]) -> Array | str:
-    """Entries by the bits of the code, [256] or [channels, 256]; or why they are no table."""
+def table_of(members: Sequence[Instance]) -> tuple[Array, int] | str:
+    """Entries by the bits of the code, [256] or [channels, 256], and which dimension has the
+    channels; or why they are no table."""
     names = [op.name for op in members]
     if names not in (["Cast", "Gather"], ["Cast", "Add", "Gather"]):
         return "not Cast, Add, Gather"
@@ -33,47 +34,48 @@ def table_of(members: Sequence[Instance]) -> Array | str:
         return "a table that is not known"
     if gather.operands[1] != members[-2].results[0]:
         return "the table is looked up by something else"
-    offset = np.zeros(1, np.int64)
+    offset, axis = np.zeros(1, np.int64), 0
     if len(members) == 3:
         found = _offset(members[1], cast)
         if isinstance(found, str):
             return found
-        offset = found
+        offset, axis = found
     signed = cast.dtype(0) == "s8"
     codes = np.arange(256, dtype=np.uint8)
     places = (codes.view(np.int8) if signed else codes).astype(np.int64) + offset[:, None]
     if places.min() < -len(entries) or places.max() >= len(entries):
         return "codes that the table does not have"
     made: Array = entries[places]
-    return np.asarray(made[0]) if len(offset) == 1 else made
+    return (np.asarray(made[0]) if len(offset) == 1 else made), axis
 
 
-def _offset(add: Instance, cast: Instance) -> Array | str:
-    """What is added to a code: one number, or one for each index of dimension 1."""
+def _offset(add: Instance, cast: Instance) -> tuple[Array, int] | str:
+    """What is added to a code: one number, or one for each index of a dimension."""
     code = cast.results[0]
     if code not in add.operands or add.operands[0] == add.operands[1]:
         return "the sum is not of the code"
-    index = 1 if add.operands[0] == code else 0
-    known = add.known(index)
+    known = add.known(1 if add.operands[0] == code else 0)
     if known is None:
         return "an offset that is not known"
-    shape, rank = known.shape, len(cast.out_shape())
-    if known.size == 1 and len(shape) <= rank:
-        return known.astype(np.int64).reshape(1)
-    full = (1,) * (rank - len(shape)) + shape
-    if rank < 2 or len(full) != rank or not known.size == full[1] == cast.out_shape()[1]:
-        return "an offset along other dimensions"
-    return known.astype(np.int64).reshape(-1)
+    shape, sizes = known.shape, cast.out_shape()
+    if len(shape) > len(sizes):
+        return "an offset of higher rank"
+    full = (1,) * (len(sizes) - len(shape)) + shape
+    along = [axis for axis, n in enumerate(full) if n != 1]
+    if len(along) > 1 or any(full[axis] != sizes[axis] for axis in along):
+        return "an offset along several dimensions"
+    return known.astype(np.int64).reshape(-1), along[0] if along else 0
 
 
 @recognizes
 def lookup(members: Sequence[Instance], wanted: Sequence[Output]) -> Cluster | None:
-    entries = table_of(members)
-    if isinstance(entries, str) or [o.value for o in wanted] != [members[-1].results[0]]:
+    found = table_of(members)
+    if isinstance(found, str) or [o.value for o in wanted] != [members[-1].results[0]]:
         return None
+    entries, axis = found
 
     def lower(low: Lowering, op: Instance) -> None:
         del op
-        look_up(low, low.tensor_of(members[0], 0), entries)
+        look_up(low, low.tensor_of(members[0], 0), entries, axis=axis)
 
     return Cluster(members[-1], tuple(members), tuple(wanted), lower=lower)

@@ -19,10 +19,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _GRAIN = 4  # chunks, or as many elements in rows
 
 
-def look_up(low: Lowering, x: Tensor, entries: Array, out: Tensor | None = None) -> None:
+def look_up(
+    low: Lowering, x: Tensor, entries: Array, out: Tensor | None = None, axis: int = 1
+) -> None:
     """`out` (output 0 unless given, which lies as x does) becomes entries[..., bits of x].
 
-    Bits are read as unsigned. `entries` is [256], or [channels, 256] for dimension 1 of x.
+    Bits are read as unsigned. `entries` is [256], or [channels, 256] for a dimension of x.
     """
     if not x.view.dense:
         x = low.ordered(x, tuple(range(x.view.rank)))
@@ -37,9 +39,9 @@ def look_up(low: Lowering, x: Tensor, entries: Array, out: Tensor | None = None)
         chunks = -(-count // CHUNK)
         low.call(Lookup(width), [x, table, out, count], chunks, _GRAIN)
         return
-    channels = x.shape[1]
-    behind = order[order.index(1) + 1 :]
-    inner = prod(x.shape[axis] for axis in behind)
+    channels = x.shape[axis]
+    behind = order[order.index(axis) + 1 :]
+    inner = prod(x.shape[a] for a in behind)
     neighbours = inner == 1
     rows = count // (channels if neighbours else inner)
     low.call(
