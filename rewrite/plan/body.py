@@ -69,7 +69,7 @@ def _external(
     op: Instance, index: int, inside: set[int | None], first: int | None
 ) -> object | None:
     """A key for an operand from outside; None for constants, absent ones and those inside."""
-    if not op.has(index):
+    if not op.has(index) or _only_typed(op, index):
         return None
     number = op.operands[index]
     if number is not None and (number in inside or number == first):
@@ -88,7 +88,7 @@ def _argument(
     first: int | None,
     numbers: dict[object, int],
 ) -> int | Constant | None:
-    if not op.has(index):
+    if not op.has(index) or _only_typed(op, index):
         return None
     number = op.operands[index]
     if number is not None and (number in inside or number == first):
@@ -98,6 +98,11 @@ def _argument(
         return constant
     key = _external(op, index, inside, first)
     return numbers[key]
+
+
+def _only_typed(op: Instance, index: int) -> bool:
+    """An operand of which only the element type is asked for; its shape is its own."""
+    return op.name == "CastLike" and index == 1
 
 
 def as_constant(op: Instance, index: int) -> Constant | None:
