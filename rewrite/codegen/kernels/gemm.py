@@ -179,6 +179,7 @@ class _Driver:
             cells = f.select(panel.whole, out, cells)
             cell_row = f.select(panel.whole, w.out_row, cell_row)
         a = f.at(panel.a, start * w.a_row)
+        self._ask(panel, start, height)
         self._dispatch(
             height, [a, w.a_row, panel.b, panel.b_row, w.steps, panel.init, cells, cell_row,
                      panel.count],
@@ -194,6 +195,25 @@ class _Driver:
             f.if_(panel.whole, lambda: None, then)
         else:
             then()
+
+    def _ask(self, panel: _Panel, start: Value, height: Value) -> None:
+        """Operands of the epilogue are asked for while the sums are made."""
+        f, spec = self.f, self.spec
+        for pointer, row, operand in zip(
+            panel.operands, self.w.operand_rows, spec.operands, strict=True
+        ):
+            if not operand.stride:
+                continue
+            size = spec.columns * BYTES[operand.dtype]
+
+            def ask(_: Value, at: Value, row: Value = row, size: int = size) -> Value:
+                for line in range(0, size, 64):
+                    place = f.at(at, line).text
+                    f.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+                return f.at(at, row)
+
+            self.k.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+            f.loop(0, height, ask, [f.at(pointer, start * row)])
 
     def _rows(self, tile: Value) -> tuple[Value, Value]:
         """The first row of a tile and its height."""
