@@ -23,6 +23,15 @@ def layer_norm(g: Graph, x: str, size: int) -> str:
     )  # fmt: skip
 
 
+def layer_norm_written_out(g: Graph, x: str, size: int) -> str:
+    """LayerNormalization before opset 17, as PyTorch's exporter writes it"""
+    centred = g.op("Sub", x, g.op("ReduceMean", x, axes=[-1]))
+    squares = g.op("Pow", centred, g.scalar(2.0))
+    variance = g.op("Add", g.op("ReduceMean", squares, axes=[-1]), g.scalar(1e-5))
+    y = g.op("Div", centred, g.op("Sqrt", variance))
+    return g.op("Add", g.op("Mul", y, g.near_one(size)), g.normal((size,), 0.02, "bias"))
+
+
 def gelu(g: Graph, x: str) -> str:
     """x/2 (1 + erf(x / sqrt 2)) as PyTorch's exporter writes it"""
     inner = g.op("Erf", g.op("Div", x, g.scalar(np.sqrt(2.0))))

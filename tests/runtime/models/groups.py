@@ -15,7 +15,7 @@ import onnx
 from tests.runtime.models.blocks import (
     conv_bn_relu,
     gelu,
-    layer_norm,
+    layer_norm_written_out,
     scaled_dot_product,
     silu,
 )
@@ -37,18 +37,18 @@ def _rows(g: Graph, scale: float, rows: int, columns: int, *names: str) -> tuple
 
 
 def residual_layer_norm(scale: float = 1.0) -> onnx.ModelProto:
-    """LayerNormalization of a sum, and the sum for the next residual"""
-    g = Graph("residual_layer_norm", 1)
-    (x, skip), rows = _rows(g, scale, 4096, 1024, "x", "skip")
+    """LayerNormalization, written out, of a sum"""
+    g = Graph("residual_layer_norm", 1, opset=16)
+    (x, skip), rows = _rows(g, scale, 8192, 1024, "x", "skip")
     total = g.op("Add", x, skip)
-    y = layer_norm(g, total, 1024)
+    y = layer_norm_written_out(g, total, 1024)
     g.output(y, [rows, 1024])
     return g.build()
 
 
 def bias_gelu(scale: float = 1.0) -> onnx.ModelProto:
     g = Graph("bias_gelu", 2)
-    (x,), rows = _rows(g, scale, 2048, 3072, "x")
+    (x,), rows = _rows(g, scale, 4096, 3072, "x")
     y = gelu(g, g.op("Add", x, g.normal((3072,), 0.5, "bias")))
     g.output(y, [rows, 3072])
     return g.build()
@@ -57,10 +57,9 @@ def bias_gelu(scale: float = 1.0) -> onnx.ModelProto:
 def swiglu(scale: float = 1.0) -> onnx.ModelProto:
     """silu(a) b, the two halves of one product"""
     g = Graph("swiglu", 3)
-    (x,), rows = _rows(g, scale, 2048, 5632, "x")
-    g.op("Split", x, outputs=2, axis=-1)
-    halves = g._nodes[-1].output
-    y = g.op("Mul", silu(g, halves[0]), halves[1])
+    (x,), rows = _rows(g, scale, 4096, 5632, "x")
+    left = g.op("Split", x, outputs=2, axis=-1)
+    y = g.op("Mul", silu(g, left), f"{left}.1")
     g.output(y, [rows, 2816])
     return g.build()
 
@@ -68,7 +67,7 @@ def swiglu(scale: float = 1.0) -> onnx.ModelProto:
 def pointwise_chain(scale: float = 1.0) -> onnx.ModelProto:
     """Eight operators, one after the other"""
     g = Graph("pointwise_chain", 4)
-    (x,), rows = _rows(g, scale, 4096, 1024, "x")
+    (x,), rows = _rows(g, scale, 8192, 1024, "x")
     y = g.op("Mul", x, g.scalar(0.5))
     y = g.op("Add", y, g.normal((1024,), 0.5, "bias"))
     y = g.op("Relu", y)
