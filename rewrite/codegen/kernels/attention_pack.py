@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.isa import Isa
-from rewrite.codegen.kernels.attention_math import LOG2_E
+from rewrite.codegen.kernels.attention_math import LOG2_E, maximum
 from rewrite.codegen.memory import load, register_type
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.attention import Attention, accumulator
@@ -224,7 +224,11 @@ class Packing:
             x = f.cast("fptrunc", x, type_)
         if self.scalar == "double" and self.spec.mask != "f64":
             x = f.cast("fpext", x, type_)
-        found: Value = f.mul(x, LOG2_E)
+        # The lowest numbers would become infinite, and hide more than they are meant to.
+        lowest = f.const(-3.4e38 / LOG2_E if "float" in type_ else -1.7e308 / LOG2_E, type_)
+        never = f.compare("==", x, f.const(float("-inf"), type_))
+        bounded = f.select(never, x, maximum(f, lowest, x))
+        found: Value = f.mul(bounded, LOG2_E)
         return found
 
     def _rows(self, base: Value, stride: Value, first: Value, dtype: str) -> list[Value]:
