@@ -1,4 +1,4 @@
-"""Calls of the kernel `Conv`.
+"""Calls of the kernels `Conv` and `ConvDot`.
 
 In: an operand in channels-last order, weights in panels, which windows there are. Out: one call.
 """
@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rewrite.plan.conv_after import Finish
 from rewrite.plan.conv_packing import Panels
 from rewrite.plan.conv_source import Source
-from rewrite.plan.conv_tiling import tallest_tile, tiles_of
-from rewrite.plan.conv_window import Windows, narrow
-from rewrite.plan.instance import Array
+from rewrite.plan.conv_tiling import tallest_tile, tiles_of, vectors_for
+from rewrite.plan.conv_window import Windows
 from rewrite.plan.lowering import Lowering
+from rewrite.plan.machine import Machine
 from rewrite.plan.specs.conv import Conv
+from rewrite.plan.specs.conv_dot import ConvDot
 from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import BYTES
 
 _BLOCK = 128 * 1024  # bytes of the operand that one panel is taken over before the next one
 _GRAIN = 1 << 19  # multiplications that are worth handing to a thread
+_FEW = 4  # channels: a quarter of a vector of them, or less
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,17 @@ class Products:
     x: str
     w: str
     total: str
+
+
+def columns_for(machine: Machine, total: str, groups: int, channels: int, run: int) -> int:
+    """Channels of a panel; 1: the kernel `ConvDot`, for few channels and long runs.
+
+    `run`: elements of type `total` (or words that hold several narrower ones) of one tap.
+    """
+    lanes = machine.lanes(total)
+    if groups == 1 and channels <= _FEW and 2 * run >= lanes:
+        return 1
+    return vectors_for(channels, lanes) * lanes
 
 
 def call_conv(
@@ -44,19 +59,35 @@ def call_conv(
     out: Tensor,
 ) -> None:
     """`out` lies in channels-last order."""
-    pixels = len(windows.starts)
-    images = out.shape[0]
-    if pixels == 0 or images == 0:
+    if len(windows.starts) == 0 or out.shape[0] == 0:
         return
-    machine = low.machine
-    vectors = panels.columns // machine.lanes(products.total)
-    tiles = tiles_of(pixels, tallest_tile(machine, vectors))
     table = windows.starts
     if windows.places is not None:
-        table = low.weights.packed(table, ("places", id(windows.places)), lambda t: narrow(
-            _joined(t, windows.places)))  # fmt: skip
-        low.weights.keep(windows.places)
-    row = max(1, windows.run * len(windows.taps))
+        places = windows.places
+        low.weights.keep(places)
+        table = low.weights.packed(
+            table, ("places", id(places)), lambda t: np.concatenate([t, places])
+        )
+    operands: list[Tensor | int] = [source.tensor, w, bias, low.constant(table),
+                                    low.constant(windows.taps), *finish.tensors, out]  # fmt: skip
+    call = _call_dot if panels.columns == 1 else _call_panels
+    call(low, products, source, windows, panels, operands, finish, out)
+
+
+def _call_panels(
+    low: Lowering,
+    products: Products,
+    source: Source,
+    windows: Windows,
+    panels: Panels,
+    operands: list[Tensor | int],
+    finish: Finish,
+    out: Tensor,
+) -> None:
+    machine = low.machine
+    pixels, images = len(windows.starts), out.shape[0]
+    vectors = panels.columns // machine.lanes(products.total)
+    tiles = tiles_of(pixels, tallest_tile(machine, vectors))
     covered = max(1, source.image // pixels) * BYTES[products.x]
     block = max(1, min(tiles.count, _BLOCK // (covered * tiles.height)))
     groups, all_panels = panels.groups, panels.groups * panels.count
@@ -66,20 +97,42 @@ def call_conv(
         products.form, products.x, products.w, products.total, vectors, tiles.heights, panels.tail,
         finish.after, windows.places is not None,
     )  # fmt: skip
-    words: list[Tensor | int] = [source.tensor, w, bias, low.constant(table),
-                                 low.constant(windows.taps), *finish.tensors, out]  # fmt: skip
+    words = list(operands)
     words += [pixels, tiles.height, tiles.whole, tiles.code, tiles.count, block, panels.count]
     words += [groups, panels.channels, depth, source.image, out.view.size // images, channels]
     words += [len(windows.taps), windows.run // panels.step, *finish.strides]
-    work = row * pixels * channels * images
+    work = max(1, windows.run * len(windows.taps)) * pixels * channels * images
     items = images * -(-tiles.count // block) * all_panels
     size = tallest_tile(machine, vectors) * panels.columns * BYTES[products.total]
-    grain = max(1, items * _GRAIN // max(1, work))
+    grain = max(1, items * _GRAIN // work)
     low.call(spec, words, items, min(grain, items), size, 2 * work)
 
 
-def _joined(starts: Array, places: Array | None) -> Array:
-    import numpy as np
-
-    assert places is not None
-    return np.concatenate([starts, places])
+def _call_dot(
+    low: Lowering,
+    products: Products,
+    source: Source,
+    windows: Windows,
+    panels: Panels,
+    operands: list[Tensor | int],
+    finish: Finish,
+    out: Tensor,
+) -> None:
+    lanes = low.machine.lanes(products.total)
+    pixels, images, channels = len(windows.starts), out.shape[0], panels.channels
+    whole, tail = divmod(windows.run // panels.step, lanes)
+    unroll = next(u for u in (4, 3, 2, 1) if whole % u == 0)
+    unit = channels == 1 and all(
+        o.pixel == 1 for o in finish.operands if o.along.pixels
+    )  # fmt: skip
+    spec = ConvDot(
+        products.form, products.x, products.w, products.total, tail, unroll, unit, finish.after,
+        windows.places is not None,
+    )  # fmt: skip
+    words = list(operands)
+    words += [pixels, channels, source.image, out.view.size // images, channels]
+    words += [len(windows.taps), whole, windows.run * BYTES[products.w], *finish.strides]
+    work = max(1, windows.run * len(windows.taps)) * lanes * channels
+    items = images * -(-pixels // lanes)
+    scratch = 8 * lanes
+    low.call(spec, words, items, max(1, _GRAIN // work), scratch, 2 * work * items)

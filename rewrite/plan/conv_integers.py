@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewrite.plan.conv_after import First, chained, finish_of
-from rewrite.plan.conv_dense import Products, call_conv
+from rewrite.plan.conv_dense import Products, call_conv, columns_for
 from rewrite.plan.conv_depthwise import call_depthwise, filled, is_depthwise, repeated
 from rewrite.plan.conv_packing import Panels, moved_rows, packed_array, padded_bias
 from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_steps import Program
-from rewrite.plan.conv_tiling import vectors_for
 from rewrite.plan.conv_window import Frame, windows_of
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering, channels_last
@@ -72,10 +71,11 @@ def call_integers(
     depth = low.op.shape(places.w)[1]
     zero = _number(low, places.x_zero)
     scheme = scheme_of(low.machine, known, zero, groups, depth)
-    lanes = low.machine.lanes("s32")
     channels = low.op.shape(places.w)[0] // groups
     padded = -(-depth // scheme.step) * scheme.step
-    columns = vectors_for(channels, lanes) * lanes
+    row = frame.kernel[2] if groups == 1 and frame.dilations[2] == 1 else 1
+    run = padded * row // scheme.step
+    columns = columns_for(low.machine, "s32", groups, channels, run)
     panels = Panels(groups, channels, columns, scheme.step, padded)
     conversion, source_x = _conversion(low, places, scheme, x, zero)
     source = source_of(low, source_x, frame, conversion, scheme.step if groups == 1 else 1)

@@ -7,7 +7,7 @@ channel has its own filter, the depthwise kernel.
 from __future__ import annotations
 
 from rewrite.plan.conv_after import finish_of
-from rewrite.plan.conv_dense import Products, call_conv
+from rewrite.plan.conv_dense import Products, call_conv, columns_for
 from rewrite.plan.conv_depthwise import (
     biases,
     call_depthwise,
@@ -18,7 +18,6 @@ from rewrite.plan.conv_depthwise import (
 )
 from rewrite.plan.conv_packing import NUMPY, Panels, bias, weights, widened
 from rewrite.plan.conv_source import Conversion, source_of
-from rewrite.plan.conv_tiling import vectors_for
 from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, windows_of
 from rewrite.plan.conv_winograd import call_winograd, suits
 from rewrite.plan.instance import Instance
@@ -80,8 +79,8 @@ def dense(low: Lowering, op: Instance, frame: Frame) -> None:
     total = FLOATS[dtype]
     groups = op.integer("group", 1)
     channels = op.shape(1)[0] // groups
-    lanes = low.machine.lanes(total)
-    panels = Panels(groups, channels, vectors_for(channels, lanes) * lanes)
+    run = op.shape(1)[1] * (frame.kernel[2] if groups == 1 and frame.dilations[2] == 1 else 1)
+    panels = Panels(groups, channels, columns_for(low.machine, total, groups, channels, run))
     out = low.output(0, channels_last(len(op.shape(0))))
     source = source_of(low, low.view(0), frame, Conversion(total, floats(dtype, total)))
     finish = finish_of(low, total)

@@ -21,10 +21,9 @@ import numpy as np
 
 from rewrite.ops.window import read_window
 from rewrite.plan.conv_after import finish_of
-from rewrite.plan.conv_dense import Products, call_conv
+from rewrite.plan.conv_dense import Products, call_conv, columns_for
 from rewrite.plan.conv_packing import Panels, bias, moved_rows, packed_array, widened
 from rewrite.plan.conv_source import Conversion, Source, source_of
-from rewrite.plan.conv_tiling import vectors_for
 from rewrite.plan.conv_window import Frame, Three, Windows, narrow, three
 from rewrite.plan.instance import Array, Instance
 from rewrite.plan.lower.conv import FLOATS
@@ -94,8 +93,8 @@ def conv_transpose(low: Lowering, op: Instance) -> None:
     total = FLOATS[dtype]
     groups = op.integer("group", 1)
     channels = op.shape(1)[1]
-    lanes = low.machine.lanes(total)
-    panels = Panels(groups, channels, vectors_for(channels, lanes) * lanes)
+    depth = op.shape(0)[1] // groups
+    panels = Panels(groups, channels, columns_for(low.machine, total, groups, channels, depth))
     axes = axes_of(op)
     out = low.output(0, channels_last(len(op.shape(0))))
     low_ends = [a.reach()[0] for a in axes]
