@@ -26,7 +26,7 @@ from rewrite.codegen.math_base import (
     square_root,
 )
 from rewrite.codegen.math_double import by_library
-from rewrite.codegen.types import bits, is_float, like, suffix
+from rewrite.codegen.types import bits, is_float, lanes, like, suffix
 from rewrite.codegen.value import Value
 
 # log2((1 + s) / (1 - s)) / s in s^2, relative: 4e-12; 2^t, |t| <= 1/2: 4e-11.
@@ -210,7 +210,18 @@ def _raised_integer(f: Function, x: Value, y: Value, x_signed: bool, y_signed: b
 
 
 def saturated(f: Function, x: Value, type_: str, signed: bool) -> Value:
-    """A float truncated to an integer; the nearest one out of range, 0 of NaN."""
+    """A float truncated to an integer; the nearest one out of range, 0 of NaN.
 
+    Vectors of narrow integers are bounded first and go by way of i32: LLVM's own saturating
+    conversion takes their lanes one by one.
+    """
+    width = bits(type_)
+    if lanes(type_) and width <= 16:
+        low = -(1 << (width - 1)) if signed else 0
+        high = (1 << (width - 1)) - 1 if signed else (1 << width) - 1
+        number = f.select(f.compare("==", x, x), x, 0.0) if signed else x
+        bounded = f.select(f.compare(">", number, float(low)), number, float(low))  # NaN: low
+        bounded = f.select(f.compare("<", bounded, float(high)), bounded, float(high))
+        return f.cast("trunc", f.cast("fptosi", bounded, like(type_, "i32")), type_)
     name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{suffix(type_)}.{suffix(x.type)}"
     return f.call(name, type_, x)
