@@ -150,7 +150,7 @@ def _tile_function(k: Kernel, spec: Conv, product: Product, end: _End, height: i
         walk = f.at(f.arg("x"), _index(f, f.arg("offsets"), number) * BYTES[spec.x])
         rows = [Row(walk, offset, BYTES[spec.x]) for offset in offsets]
         panel = f.at(f.arg("w"), number * f.arg("tap_bytes"))
-        return contract(f, isa, product, rows, panel, f.arg("steps"), sums, spec.vectors)
+        return contract(f, isa, product, rows, panel, f.arg("steps"), sums, spec.vectors, unroll=1)
 
     sums = f.loop(0, f.arg("taps"), tap, bias * height)
     end.tile(f, sums, height)

@@ -128,7 +128,7 @@ class _Dots:
 
     def gathered(self, sums: Sequence[Value]) -> Value:
         """Lane r: the sum of the lanes of sums[r]."""
-        f, width = self.f, 1
+        width = 1
         found = list(sums)
         while len(found) > 1:
             found = [self.merged(found[i], found[i + 1], width) for i in range(0, len(found), 2)]
