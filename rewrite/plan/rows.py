@@ -149,6 +149,10 @@ class Builder:
         """Whether an operator of the group computes the value."""
         return number is not None and number in self._inside
 
+    def has(self, value: int) -> bool:
+        """Whether an expansion has given the value."""
+        return value in self._values
+
     def axes_of(self, value: int) -> Axes:
         return self._values[value][1]
 
@@ -251,6 +255,8 @@ def _given(builder: Builder, ops: Sequence[Instance], value: int) -> Given:
         for k, number in enumerate(op.results):
             if number != value:
                 continue
+            if not builder.has(value):
+                raise UnfitError(f"output {k} of {op.name} is not computed")
             shape, axes = op.out_shape(k), builder.axes_of(value)
             element = (
                 all(n == builder.region.shape[a] for n, a in zip(shape, axes, strict=True))

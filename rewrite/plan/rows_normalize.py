@@ -281,6 +281,8 @@ def _where_batch(op: Instance) -> Region | str:
     """Only training: with given statistics it is pointwise."""
     if not is_training(op):
         return "BatchNormalization with given statistics reduces nothing"
+    if op.opset < 14:
+        return "BatchNormalization that gives statistics, before opset 14"
     rank = len(op.shape(0))
     return _floats(op, op.shape(0), tuple(a for a in range(rank) if a != 1))
 

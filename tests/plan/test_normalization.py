@@ -170,6 +170,15 @@ def test_scale_of_one_element() -> None:
     close(y, standardized(x, (1,)) * 2 + 0.5)
 
 
+@pytest.mark.parametrize("scale_shape", [(5, 1), (1, 37), (37,), (5, 37)], ids=str)
+def test_scale_along_some_dimensions_of_the_row(scale_shape: tuple[int, ...]) -> None:
+    x, scale = normal((3, 5, 37)), normal(scale_shape, 2)
+    wanted = standardized(x, (1, 2)) * scale
+    for isa in ISAS:
+        (y,) = one("LayerNormalization", {"x": x, "s": scale}, isa=isa, axis=1)
+        close(y, wanted)
+
+
 @pytest.mark.parametrize("name", ["RMSNormalization", "SimplifiedLayerNormalization"])
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_root_mean_square(name: str, axis: int) -> None:
