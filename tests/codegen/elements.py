@@ -78,5 +78,6 @@ def same(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
     """Where two arrays hold the same numbers: NaN is NaN, and -0 is not 0."""
     if expected.dtype.kind in "iub":
         return np.asarray(expected == found)
-    a, b = expected.astype(np.float64), found.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signaling NaN
+        a, b = expected.astype(np.float64), found.astype(np.float64)
     return (np.isnan(a) & np.isnan(b)) | ((a == b) & (np.signbit(a) == np.signbit(b)))
