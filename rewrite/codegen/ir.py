@@ -212,7 +212,7 @@ class Function(Instructions):
             for phi, initial, value in zip(carried, carry, after, strict=True)
         ]
         self.start(done)
-        return after
+        return list(after)
 
     def text(self) -> str:
         parameters = ", ".join(f"{t} %{n}" for t, n in self._parameters)

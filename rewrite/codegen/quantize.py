@@ -63,9 +63,12 @@ def dequantized(
     if target == "f64" or (target in NARROW and kind in ("f32", "f64")):
         # The product of a narrow number and a float32 is exact in float64.
         wide = like(steps.type, "double")
-        product = f.mul(f.cast("fpext", steps, wide), f.cast("fpext", factor, wide))
-        return product if target == "f64" else rounded(f, isa, target, narrowed_to_odd(f, product))
-    return f.mul(steps, f.cast("fptrunc", factor, steps.type))
+        product: Value = f.mul(f.cast("fpext", steps, wide), f.cast("fpext", factor, wide))
+        if target != "f64":
+            product = rounded(f, isa, target, narrowed_to_odd(f, product))
+        return product
+    found: Value = f.mul(steps, f.cast("fptrunc", factor, steps.type))
+    return found
 
 
 def _ratio(f: Function, isa: Isa, x: Typed, scale: Typed, precision: str | None) -> Value:

@@ -46,7 +46,7 @@ def _within_parts(f: Function, rows: Sequence[Value], part: int) -> list[Value]:
 
 def _interleaving(count: int, part: int, start: int) -> list[int]:
     """Half of each part, from its lane `start` on, of two vectors by turns."""
-    order = []
+    order: list[int] = []
     for base in range(0, count, part):
         for lane in range(base + start, base + start + part // 2):
             order.extend((lane, count + lane))
