@@ -24,6 +24,8 @@ from rewrite.codegen.types import bits, is_float, like, vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.reduce import ArgExtreme
 
+_UNROLL = 4  # sets of best elements along the axis: a comparison waits for the one before it
+
 
 @emits(ArgExtreme)
 def arg_extreme(k: Kernel, spec: ArgExtreme) -> None:
@@ -91,22 +93,36 @@ class _Search:
         f, count, dtype = self.f, self.lanes, self.spec.dtype
         name, index = memory_type(dtype), vector(self.index, self.lanes)
         base = f.at(self.x, f.mul(item, self.n), name)
-        some = f.binary("and", self.n, -count)
+        whole, some = (f.binary("and", self.n, -by) for by in (_UNROLL * count, count))
         first = load(f, self.isa, dtype, base, count, 0)
         places = f.iota(index)
 
-        def turn(i: Value, best: Value, place: Value) -> list[Value]:
-            x = load(f, self.isa, dtype, f.at(base, i, name), count)
+        def met(i: Value, best: Value, place: Value, part: Partial | None = None) -> list[Value]:
+            at = f.at(base, i, name)
+            if part is None:
+                x, inside = load(f, self.isa, dtype, at, count), None
+            else:
+                x = load_partial(f, self.isa, dtype, at, count, 1, part)
+                inside = part.bits
             here = f.add(f.splat(self.narrow(i), index), places)
-            return self.taken(x, here, best, place)
+            return self.taken(x, here, best, place, inside)
 
-        best = f.loop(0, some, turn, [first, f.zero(index)], count)
+        def several(i: Value, *carried: Value) -> list[Value]:
+            found: list[Value] = []
+            for u in range(_UNROLL):
+                found += met(f.add(i, u * count), carried[2 * u], carried[2 * u + 1])
+            return found
+
+        start = [first, f.zero(index)]
+        sets = f.loop(0, whole, several, start * _UNROLL, _UNROLL * count)
+        best = sets[:2]
+        for u in range(1, _UNROLL):
+            best = list(self.merged(best[0], best[1], sets[2 * u], sets[2 * u + 1]))
+        best = f.loop(whole, some, met, best, count)
 
         def tail() -> list[Value]:
             part = partial(f, f.sub(self.n, some), count, self.slot)
-            x = load_partial(f, self.isa, dtype, f.at(base, some, name), count, 1, part)
-            here = f.add(f.splat(self.narrow(some), index), places)
-            return self.taken(x, here, best[0], best[1], part.bits)
+            return met(some, best[0], best[1], part)
 
         best = f.if_(f.compare("<", some, self.n), tail, lambda: best, 2)
         place = f.cast("zext", self.of_lanes(best[0], best[1]), "i64")
@@ -127,7 +143,7 @@ class _Search:
         return i if self.index == "i64" else self.f.cast("trunc", i, self.index)
 
     def of_lanes(self, best: Value, place: Value) -> Value:
-        """The place of the best lane. Lanes are compared by place where they are equal."""
+        """The place of the best lane."""
         f = self.f
         count = self.lanes
         while count > 1:
@@ -135,13 +151,17 @@ class _Search:
             low, high = range(count), range(count, 2 * count)
             a, b = f.shuffle(best, None, low), f.shuffle(best, None, high)
             p, q = f.shuffle(place, None, low), f.shuffle(place, None, high)
-            wins = self.strictly_better(b, a)
-            loses = self.strictly_better(a, b)
-            later = f.compare(">" if self.spec.last else "<", q, p)
-            draw = f.binary("xor", loses, f.const(True, loses.type))
-            wins = f.binary("or", wins, f.binary("and", draw, later))
-            best, place = f.select(wins, b, a), f.select(wins, q, p)
+            best, place = self.merged(a, p, b, q)
         return f.extract(place, 0)
+
+    def merged(self, a: Value, p: Value, b: Value, q: Value) -> tuple[Value, Value]:
+        """The better one of two, and its place; of equal ones that with the better place."""
+        f = self.f
+        wins, loses = self.strictly_better(b, a), self.strictly_better(a, b)
+        later = f.compare(">" if self.spec.last else "<", q, p)
+        draw = f.binary("xor", loses, f.const(True, loses.type))
+        wins = f.binary("or", wins, f.binary("and", draw, later))
+        return f.select(wins, b, a), f.select(wins, q, p)
 
     def strictly_better(self, x: Value, y: Value) -> Value:
         """Whether x beats y whatever their places are."""
