@@ -54,7 +54,8 @@ def tile_shape(machine: Machine, total: str, n: int) -> TileShape:
     columns = lanes if n <= lanes else 2 * lanes
     if machine.registers >= 32:
         return TileShape((8, 4, 3, 2, 1), columns)
-    fused = machine.fma and total.startswith("f")
+    # An addition of its own needs a register for the product; dot products of bytes have none.
+    fused = machine.fma and (total.startswith("f") or total == "s32")
     return TileShape((6, 4, 3, 2, 1) if fused else (4, 3, 2, 1), columns)
 
 

@@ -12,7 +12,14 @@ import pytest
 from rewrite.codegen.compile import to_assembly
 from rewrite.codegen.isa import AARCH64, Isa, native
 from rewrite.codegen.kernel import generate
-from rewrite.plan.packing import offsets, padded, panels, tile_shape
+from rewrite.plan.packing import (
+    TileShape,
+    narrow_shape,
+    offsets,
+    padded,
+    panels,
+    tile_shape,
+)
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.plan.specs.gemm import Gemm, Operand, PackPanels, row_schedule
 from tests.codegen.harness import aligned, isas, run
@@ -231,6 +238,49 @@ def test_division_by_zero_is_a_fault(isa: Isa) -> None:
         status = run(spec, words, 1, isa=isa, scratch=4096)
         assert status == (2 if bad else 0)
         assert out.tolist() == [[12, 6, 4, 3, 0 if bad else 2]]
+
+
+def as_it_lies(isa: Isa, spec: Gemm, a: Array, b: Array, splits: int) -> Array:
+    """out = a @ b, `b` [K, N] in memory as its strides say."""
+    (m, k), n = a.shape, b.shape[1]
+    item, columns = b.itemsize, spec.columns
+    row = b.strides[0] // item if spec.right == "rows" else b.strides[1] // item
+    panel = columns if spec.right == "rows" else columns * row
+    out = np.full((m, n + 2), 77).astype(NUMPY[spec.out])
+    rows = row_schedule(m, spec.heights)
+    words: list[Array | int] = [a, b, np.zeros(columns, NUMPY[spec.total]), np.zeros(3, np.int64)]
+    words += [out, n, k, a.strides[0] // a.itemsize, panel, n + 2, 0, rows.height, rows.whole]
+    words += [rows.code, rows.tiles, 1, row]
+    scratch = (max(spec.heights) + k) * columns * 8
+    items = rows.tiles * -(-n // columns)
+    assert run(spec, words, items, isa=isa, splits=splits, scratch=scratch) == 0
+    assert (out[:, n:] == np.asarray(77).astype(out.dtype)).all()
+    return out[:, :n]
+
+
+@pytest.mark.parametrize("isa", machines(), ids=name_of)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "f16"])
+@pytest.mark.parametrize("right", ["rows", "narrow", "columns"])
+def test_matrices_as_they_lie(isa: Isa, dtype: str, right: str) -> None:
+    """Rows and columns farther apart than they are long, ends of panels, ends of vectors."""
+    rng = np.random.default_rng(6)
+    total = "f32" if dtype == "f16" else dtype
+    tile = tile_shape(isa, total, 1000)
+    if right == "narrow":
+        tile = narrow_shape(isa, total, 1000)
+    if right == "columns":
+        tile = TileShape((1,), max(isa.lanes(total), 8))
+    spec = Gemm(
+        form="plain", a=total, b=dtype, total=total, out=total, columns=tile.columns,
+        heights=tile.heights, right="columns" if right == "columns" else "rows",
+    )  # fmt: skip
+    for m, k, n in [*SHAPES, (3, 37, 130), (2, 0, 5)]:
+        a = rng.integers(-9, 10, (m, k)).astype(NUMPY[total])
+        b = rng.integers(-9, 10, (k, n)).astype(NUMPY[dtype])
+        exact = a.astype(np.int64) @ b.astype(np.int64)
+        held = apart(b.T, 3).T if right == "columns" else apart(b, 3)
+        for splits in (1, 3):
+            assert (as_it_lies(isa, spec, a, held, splits) == exact).all(), (m, k, n)
 
 
 def test_special_numbers() -> None:

@@ -110,9 +110,11 @@ def test_integers_scaled_by_fractions_are_left_to_the_reference() -> None:
 
 
 @pytest.mark.parametrize("turned", ["a", "b", "both"])
-def test_transposed_views(turned: str) -> None:
-    """A Transpose in front is a view."""
-    a, b = numbers((2, 5, 17), np.float32), numbers((2, 17, 33), np.float32)
+@pytest.mark.parametrize("rows", [1, 2, 5, 20])
+@pytest.mark.parametrize("columns", [1, 33])
+def test_transposed_views(turned: str, rows: int, columns: int) -> None:
+    """A Transpose in front is a view; few rows and single columns have kernels of their own."""
+    a, b = numbers((2, rows, 17), np.float32), numbers((2, 17, columns), np.float32)
     arrays = {"a": a, "b": b}
     nodes = []
     for name in "ab":
