@@ -59,8 +59,8 @@ def multi_head_attention(call: Call) -> Types:
     hidden = _value_size(call, query, key, value)
     out = Type(dtype, (query[0], query[1], hidden))
     length = _key_length(query, key)
-    if call.has(8):  # past and present share a buffer
-        return (out, nothing, nothing, nothing)
+    if call.has(8) and call.has(6):  # past and present share a buffer
+        return (out, call.type(6), call.type(7), nothing)
     total = length
     if call.has(6):
         past = call.shape(6)
@@ -69,7 +69,8 @@ def multi_head_attention(call: Call) -> Types:
         Type(dtype, (query[0], heads, total, _head_size(call, query if x is None else x, heads)))
         for x in (key, value)
     ]
-    return (out, *presents, nothing)
+    scores = Type(dtype, (query[0], heads, query[1], total))
+    return (out, *presents, scores)
 
 
 def _head_size(call: Call, shape: Shape, heads: int) -> Dim:

@@ -154,16 +154,14 @@ def _zero(zero_point: Array | None) -> Array:
 def multi_head_attention_value(e: Evaluation) -> Arrays | None:
     q, k, v = e.array(0), e.optional(1), e.optional(2)
     heads = e.integer("num_heads", 1)
-    if q.ndim != 3 or k is None or v is None or (e.n_outputs > 3 and k.ndim != 4):
+    masked = e.optional(4) is not None or e.optional(5) is not None
+    if q.ndim != 3 or k is None or v is None or (e.n_outputs > 3 and masked):
         return None
     parts = [widen(x, False) for x in (q, k, v)]
     parts = _biased(parts, e.optional(3))
     q4, k4, v4 = (split_heads(x, heads) if x.ndim == 3 else x for x in parts)
-    found = _extended(e, k4, v4)
-    if found is None:
-        return None
-    k4, v4, before, seen = found
-    sizes = Sizes(len(q4), q4.shape[2], seen, before)
+    present, seen, before = _so_far(e, k4, v4)
+    sizes = Sizes(len(q4), q4.shape[2], seen[0].shape[2], before)
     filtered = e.float32("mask_filter_value", -10000.0)
     bias = additive(e.optional(4), sizes, filtered, e.integer("unidirectional", 0) != 0)
     if bias is None:
@@ -172,33 +170,45 @@ def multi_head_attention_value(e: Evaluation) -> Arrays | None:
     if extra is not None:
         bias = bias + widen(extra, False)
     scale = _scale(e, q4.shape[3])
-    y = merge_heads(attend(q4, k4[:, :, :seen], v4[:, :, :seen], scale, bias))
-    scores = np.matmul(q4, np.swapaxes(k4[:, :, :seen], -1, -2)) * scale + bias
-    return tuple(a.astype(q.dtype) for a in (y, k4, v4, scores)[: e.n_outputs])
+    y = merge_heads(attend(q4, *seen, scale, bias))
+    scores = np.matmul(q4, np.swapaxes(seen[0], -1, -2)) * scale
+    return tuple(a.astype(q.dtype) for a in (y, *present, scores)[: e.n_outputs])
 
 
-def _extended(e: Evaluation, k: Array, v: Array) -> tuple[Array, Array, int, int] | None:
-    """Keys and values with those of the past, how many came before, how many there are now.
+def _so_far(
+    e: Evaluation, k: Array, v: Array
+) -> tuple[tuple[Array, Array], tuple[Array, Array], int]:
+    """Keys and values that are kept, those that are looked at, and how many are of the past."""
+    past = [e.optional(i) for i in (6, 7)]
+    if past[0] is None or past[1] is None:
+        return (k, v), (k, v), 0
+    wide = [widen(x, False) for x in past if x is not None]
+    length = e.optional(8)
+    if length is None:
+        k, v = (np.concatenate([x, y], axis=2) for x, y in zip(wide, (k, v), strict=True))
+        return (k, v), (k, v), wide[0].shape[2]
+    # Past and present share a buffer: new entries stand behind `before` old ones.
+    before, count = int(length.reshape(-1)[0]), k.shape[2]
+    kept = []
+    for x, y in zip(wide, (k, v), strict=True):
+        whole = x.copy()
+        whole[:, :, before : before + count] = y
+        kept.append(whole)
+    seen = [_by_beams(x, e.optional(9), before)[:, :, : before + count] for x in kept]
+    return (kept[0], kept[1]), (seen[0], seen[1]), before
 
-    With `past_sequence_length` the past lies in a buffer that has room for more, and beams may
-    share it (`cache_indirection`), of which only one is taken here.
-    """
-    past_k, past_v, start = e.optional(6), e.optional(7), e.optional(8)
-    if past_k is None or past_v is None:
-        return k, v, 0, k.shape[2]
-    past_k, past_v = widen(past_k, False), widen(past_v, False)
-    if start is None:
-        keys = np.concatenate([past_k, k], axis=2)
-        values = np.concatenate([past_v, v], axis=2)
-        return keys, values, past_k.shape[2], keys.shape[2]
-    beams = e.optional(9)
-    before = int(start.reshape(-1)[0])
-    end = before + k.shape[2]
-    if end > past_k.shape[2] or (beams is not None and beams.shape[1] > 1):
-        return None
-    keys, values = past_k.copy(), past_v.copy()
-    keys[:, :, before:end], values[:, :, before:end] = k, v
-    return keys, values, before, end
+
+def _by_beams(x: Array, places: Array | None, before: int) -> Array:
+    """Old entries of the beam that `places` (batch, beam, position) says."""
+    if places is None:
+        return x
+    beams = places.shape[1]
+    rows = np.arange(len(x))
+    found = x.copy()
+    for t in range(before):
+        of = rows // beams * beams + places[rows // beams, rows % beams, t]
+        found[:, :, t] = x[of, :, t]
+    return found
 
 
 def _biased(parts: list[Array], bias: Array | None) -> list[Array]:

@@ -233,6 +233,22 @@ def test_multi_head_attention_with_masks(extra: bool) -> None:
     check_microsoft("MultiHeadAttention", operands, ["y"], num_heads=4)
 
 
+def test_multi_head_attention_gives_scores() -> None:
+    """Before the softmax; onnxruntime does not infer their type."""
+    arrays = {
+        "q": normal(2, 1, 32), "k": normal(2, 4, 9, 8), "v": normal(2, 4, 9, 8), "b": normal(96),
+        "n": np.array([3], np.int32), "beams": np.zeros((2, 1, 16), np.int32),
+    }  # fmt: skip
+    names = ["q", "k", "v", "b", "", "", "", "", "n", "beams"]
+    node = helper.make_node(
+        "MultiHeadAttention", names, ["y", "", "", "s"], domain="com.microsoft", num_heads=4
+    )
+    _, scores = run([node], arrays)
+    q = (arrays["q"] + arrays["b"][:32]).reshape(2, 1, 4, 8).transpose(0, 2, 1, 3)
+    want = q.astype(np.float64) @ arrays["k"].swapaxes(-1, -2) * 8**-0.5
+    np.testing.assert_allclose(scores, want, rtol=0, atol=1e-5)
+
+
 def test_multi_head_attention_in_float16() -> None:
     operands = {n: a.astype(np.float16) for n, a in three().items()}
     ort = pytest.importorskip("onnxruntime")

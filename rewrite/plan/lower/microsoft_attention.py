@@ -220,15 +220,18 @@ def _half(tensor: Tensor, index: int) -> Tensor:
 # --- MultiHeadAttention ------------------------------------------------------------------------
 
 QUERY, KEY, VALUE, BIAS, PADDING, EXTRA, PAST_K, PAST_V, PAST_LENGTH = range(9)
+SCORES = 3  # the output
 
 
 @refuses("MultiHeadAttention", domain=DOMAIN)
 def multi_head_attention_refusal(op: Instance) -> str | None:
     if op.dtype(QUERY) not in _TYPES or len(op.shape(QUERY)) != 3:
         return "MultiHeadAttention of packed operands, or of this element type"
-    if not (op.has(KEY) and op.has(VALUE)) or op.wants(3):
-        return "MultiHeadAttention without keys and values, or that gives its scores"
-    if op.has(PAST_LENGTH):
+    if not (op.has(KEY) and op.has(VALUE)):
+        return "MultiHeadAttention without keys and values"
+    if op.wants(SCORES) and (op.has(PADDING) or op.has(EXTRA)):
+        return "MultiHeadAttention that gives its scores and has a mask"
+    if op.has(PAST_LENGTH) and op.has(PAST_K):
         return "MultiHeadAttention whose past and present share a buffer"
     if any(len(op.shape(i)) not in (3, 4) for i in (KEY, VALUE)):
         return "MultiHeadAttention of packed keys and values"
@@ -250,7 +253,19 @@ def multi_head_attention(low: Lowering, op: Instance) -> None:
     filtered = op.float32("mask_filter_value", -10000.0)
     mask = additive_mask(low, PADDING, q.shape[0], k.shape[2], filtered)
     mask = with_bias(low, mask, EXTRA)
-    attend(low, q, k, v, by_heads(low.output(), heads), _scores(op, q.shape[3], mask, past))
+    scores = _scores(op, q.shape[3], mask, past)
+    attend(low, q, k, v, by_heads(low.output(), heads), scores)
+    if op.wants(SCORES):
+        _give_scores(low, q, k, scores.scale)
+
+
+def _give_scores(low: Lowering, q: Tensor, k: Tensor, scale: float) -> None:
+    """Output 3: scale Q K^T."""
+    scheme = plain(q.dtype)
+    tail = Tail(scheme.total, q.dtype, inner=True)
+    tail.then("Mul", Constant(scheme.total, scale))
+    turned = k.permuted((0, 1, 3, 2))
+    multiply(low, q, Right(turned.shape, turned), low.output(SCORES), tail, scheme)
 
 
 def _operand(low: Lowering, op: Instance, index: int, heads: int) -> Tensor:
