@@ -41,28 +41,31 @@ class Method:
 
 
 def coordinates(axis: Axis, kind: str) -> Array:
-    """The place in the input of each place of the result."""
-    y = np.arange(axis.result, dtype=np.float64)
-    whole = axis.scale * axis.size  # the size of the result before it was rounded
-    last = axis.size - 1
+    """The place in the input of each place of the result.
+
+    In float32 and in this order, as runtimes compute them: which neighbour is the nearest hangs on
+    the last bit where a place lies in the middle (scale 1.3 has no exact value).
+    """
+    one, half = np.float32(1), np.float32(0.5)
+    y = np.arange(axis.result, dtype=np.float32)
+    scale, size = np.float32(axis.scale), np.float32(axis.size)
+    whole = scale * size  # the size of the result before it was rounded
+    last = size - one
     if kind == "align_corners":
-        return np.zeros_like(y) if whole == 1 else y * last / (whole - 1)
+        return np.zeros_like(y) if whole == 1 else y * last / (whole - one)
     if kind == "asymmetric":
-        return y / axis.scale
+        return y / scale
     if kind == "tf_crop_and_resize":
-        low, high = axis.roi
-        inside = (
-            np.full_like(y, (high - low) * last / 2)
-            if whole == 1
-            else y * (high - low) * last / (whole - 1)
-        )
-        return inside + low * last
+        low, high = (np.float32(r) for r in axis.roi)
+        if whole == 1:
+            return np.full_like(y, (low + high) * last * half)
+        return low * last + y * (high - low) * last / (whole - one)
     if kind == "pytorch_half_pixel" and whole == 1:
-        return np.full_like(y, -0.5)
-    x = (y + 0.5) / axis.scale - 0.5
+        return np.full_like(y, -half)
+    offset = np.float32(0)
     if kind == "half_pixel_symmetric":
-        x += axis.size / 2 * (1 - axis.result / whole)
-    return x
+        offset = size * half * (one - np.float32(axis.result) / whole)
+    return offset + (y + half) / scale - half
 
 
 def outside(axis: Axis, x: Array, kind: str) -> Array:
@@ -87,7 +90,7 @@ def nearest(axis: Axis, method: Method) -> Array:
 
 def taps(axis: Axis, method: Method) -> tuple[Array, Array]:
     """Places [result, taps], -1 where there are none, and weights in float64."""
-    x = coordinates(axis, method.coordinates)
+    x = coordinates(axis, method.coordinates).astype(np.float64)
     floor = np.ceil(x) - 1
     ratio = x - floor
     start, weights = _weights(ratio, axis.scale, method)
