@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from rewrite.plan import registry
 from rewrite.plan.cluster import Cluster, Output, outputs_of, single, with_tail
 from rewrite.plan.instance import Instance
-from rewrite.plan.pointwise import is_pointwise
+from rewrite.plan.pointwise import is_blocked, is_pointwise
 from rewrite.plan.recognize import recognizers
 from rewrite.plan.rows import lower_rows, row_op, rows_of
 
@@ -28,7 +28,7 @@ def is_native(op: Instance) -> bool:
     """Whether a kernel of ours computes it."""
     if registry.find(op.key) is not None:
         return registry.refusal(op) is None
-    return pointwise_instance(op)
+    return pointwise_instance(op) or blocked_instance(op)
 
 
 def pointwise_instance(op: Instance) -> bool:
@@ -37,6 +37,12 @@ def pointwise_instance(op: Instance) -> bool:
         return False
     dtypes = [t.dtype for t in op.inputs if t is not None]
     return is_pointwise(op.domain, op.name, op.attributes, dtypes)
+
+
+def blocked_instance(op: Instance) -> bool:
+    """Quantization per block: alone in its kernel, behind one that repeats the scales."""
+    dtypes = [t.dtype for t in op.inputs if t is not None]
+    return is_blocked(op.domain, op.name, op.attributes, dtypes)
 
 
 def _joins(op: Instance) -> bool:

@@ -60,6 +60,14 @@ def is_pointwise(
     return not refused.intersection(d for d in dtypes if d is not None)
 
 
+def is_blocked(
+    domain: str, name: str, attributes: Mapping[str, Any], dtypes: Sequence[str | None] = ()
+) -> bool:
+    """Whether it is one but for a scale per block, which has to be repeated for each element."""
+    whole = {k: v for k, v in attributes.items() if k != "block_size"}
+    return bool(attributes.get("block_size")) and is_pointwise(domain, name, whole, dtypes)
+
+
 def _has_code(domain: str, name: str) -> bool:
     if (domain, name) in STEPS:
         return True
