@@ -84,7 +84,8 @@ def lay(
         row = _Dimensions((size,), tuple((NEXT,) if e else (SAME,) for e in elements))
     across = _is_across(row, outer, elements)
     if across:
-        outer = _with_last(outer, _lane_dimension(outer, elements))
+        lane = _lane_dimension(outer, _weights(row, outer, elements))
+        outer = _with_last(outer, lane)
     accesses = [
         Access(view.dtype, _classes(row.strides[k], not across), _classes(outer.strides[k], across))
         for k, view in enumerate(views)
@@ -156,22 +157,37 @@ def _is_across(row: _Dimensions, outer: _Dimensions, elements: Sequence[bool]) -
     count = prod(row.sizes)
     if count == 1 or (count < _SHORT and outer.sizes[-1] >= _MANY):
         return True
-    along = _neighbours(row, len(row.sizes) - 1, elements)
-    best = max(_neighbours(outer, d, elements) for d in range(len(outer.sizes)))
+    weights = _weights(row, outer, elements)
+    along = _neighbours(row, len(row.sizes) - 1, weights)
+    best = max(_neighbours(outer, d, weights) for d in range(len(outer.sizes)))
     return best > along
 
 
-def _neighbours(dimensions: _Dimensions, d: int, elements: Sequence[bool]) -> int:
-    """How many accesses have neighbours along a dimension."""
+def _weights(row: _Dimensions, outer: _Dimensions, elements: Sequence[bool]) -> list[int]:
+    """How many elements each access has in memory, of those with a value per element."""
+    found = []
+    for k, element in enumerate(elements):
+        sizes = [
+            n
+            for dimensions in (row, outer)
+            for n, stride in zip(dimensions.sizes, dimensions.strides[k], strict=True)
+            if stride
+        ]
+        found.append(prod(sizes) if element else 0)
+    return found
+
+
+def _neighbours(dimensions: _Dimensions, d: int, weights: Sequence[int]) -> int:
+    """How many elements have their neighbours along a dimension."""
     return sum(
-        1
-        for strides, element in zip(dimensions.strides, elements, strict=True)
-        if element and strides[d] == NEXT
+        weight
+        for strides, weight in zip(dimensions.strides, weights, strict=True)
+        if strides[d] == NEXT
     )
 
 
-def _lane_dimension(outer: _Dimensions, elements: Sequence[bool]) -> int:
-    return max(range(len(outer.sizes)), key=lambda d: (_neighbours(outer, d, elements), d))
+def _lane_dimension(outer: _Dimensions, weights: Sequence[int]) -> int:
+    return max(range(len(outer.sizes)), key=lambda d: (_neighbours(outer, d, weights), d))
 
 
 def _with_last(dimensions: _Dimensions, d: int) -> _Dimensions:
