@@ -20,6 +20,7 @@ from rewrite.plan.specs.conv_depthwise import Depthwise
 from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import BYTES, View, channels_last, strides_of
 
+_NEAR = 32 * 1024  # bytes of a window's rows that stay in the first-level cache
 _MOST = 11  # columns of a kernel: all of a row's weights are in registers
 
 
@@ -103,10 +104,14 @@ def call_depthwise(
         x.dtype, total, frame.kernel[2], frame.strides[2], frame.dilations[2], block,
         channels % low.machine.lanes(total), finish.after,
     )  # fmt: skip
+    rows_at_once = frame.kernel[1] * frame.dilations[1] * width * BYTES[x.dtype]
+    lanes = low.machine.lanes(total)
+    chunk = max(1, _NEAR // (rows_at_once * lanes)) * lanes
     words: list[Tensor | int] = [x, w, bias, border, *finish.tensors, out]
     words += [height, width, channels, frame.kernel[1], frame.strides[1], frame.dilations[1]]
     words += [frame.before[1], frame.before[2], channels, out_height, out_width]
-    words += [height * width * channels, out_height * out_width * channels, *finish.strides]
+    words += [height * width * channels, out_height * out_width * channels]
+    words += [chunk, *finish.strides]
     work = out_width * channels * frame.kernel[1] * frame.kernel[2]
     rows = images * out_height
     scratch = block * low.machine.lanes(total) * BYTES[total]
@@ -115,5 +120,5 @@ def call_depthwise(
 
 def block_of(low: Lowering, width: int) -> int:
     """Pixels of a row at once: as many as fit beside the weights and waste least of a row."""
-    choices = (8, 7, 6) if low.machine.registers >= 32 else (5, 4)
+    choices = (14, 12, 10, 8, 7) if low.machine.registers >= 32 else (5, 4)
     return min(choices, key=lambda b: (-(-width // b) * b, -b))

@@ -7,7 +7,7 @@ import pytest
 from onnx.reference.ops.op_cast import cast_to
 
 from rewrite.codegen.isa import Isa
-from rewrite.ops.dtypes import BITS, to_numpy
+from rewrite.ops.dtypes import BITS, integer_range, to_numpy
 from rewrite.ops.evaluate import evaluate
 from rewrite.schema import DTYPES
 from tests.codegen.bodies import one_step
@@ -93,14 +93,29 @@ def test_table_of_8_bit_floats(target: str, saturate: int) -> None:
 
 @pytest.mark.parametrize("target", [d for d in NUMERIC if is_integer(d)])
 def test_floats_out_of_range(target: str) -> None:
-    """The nearest integer of 8 bits and more; nothing is undefined, and NaN is 0."""
-    if BITS[target] < 8:
-        return
-    x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 0.9, -0.9] * 5, np.float32)
-    limits = np.iinfo(to_numpy(target))
-    wanted = [0, limits.max, limits.min, limits.max, limits.min, 0, 0]
-    for isa in ISAS:
-        assert cast(x, target, isa)[:7].tolist() == wanted
+    """Nothing is undefined: what the documentation of rewrite/codegen/convert.py says."""
+    numbers = [-1.5, -200.7, 300.2, 70000.0, 1e30, -1e30, np.inf, -np.inf, 0.9, -0.9]
+    low, high = integer_range(target)
+    width = BITS[target]
+    wide = 32 if width < 32 else 64
+    wanted = [0]
+    for x in numbers:
+        whole = int(max(min(x, 2.0**70), -(2.0**70)))
+        if target in ("s32", "s64") or (target == "u64" and whole >= 0):
+            wanted.append(max(low, min(high, whole)))
+            continue
+        whole = max(-(1 << (wide - 1)), min((1 << (wide - 1)) - 1, whole))
+        wanted.append((whole - low) % (1 << width) + low)
+    for kind in (np.float32, np.float64):
+        x = np.array([np.nan, *numbers] * 5, kind)
+        for isa in ISAS:
+            assert cast(x, target, isa)[: len(wanted)].tolist() == wanted, kind
+
+
+def test_nan_as_a_small_float() -> None:
+    x = np.full(20, np.nan, np.float32)
+    for target, code in (("f4e2m1", 8), ("f6e2m3", 32), ("f6e3m2", 32)):
+        assert cast(x, target, ISAS[0]).view(np.uint8).tolist() == [code] * 20
 
 
 def test_elements_below_a_byte_keep_their_bits() -> None:

@@ -39,7 +39,7 @@ class _Rows:
         self.x, self.w, self.bias, self.fill = (k.pointer(i) for i in range(4))
         self.operands = [k.pointer(4 + i) for i in range(n)]
         self.out = k.pointer(4 + n)
-        self.n = [k.integer(5 + n + i) for i in range(13 + 2 * n)]
+        self.n = [k.integer(5 + n + i) for i in range(14 + 2 * n)]
         self.blocks = {
             (inside, lanes): _Block(k, spec, inside, lanes).name
             for inside in (True, False)
@@ -47,9 +47,19 @@ class _Rows:
         }
 
     def emit(self) -> None:
-        self.f.loop(self.k.begin, self.k.end, self.row)
+        """Some channels over all rows, so that the rows of a window stay in the nearest cache."""
+        f, channels, chunk = self.f, self.n[2], self.n[13]
+        chunks = f.binary("udiv", channels + (chunk - 1), chunk)
 
-    def row(self, item: Value) -> None:
+        def part(number: Value) -> None:
+            first = number * chunk
+            last = f.select(f.compare("<", first + chunk, channels), first + chunk, channels)
+            f.loop(self.k.begin, self.k.end, lambda item: self.row(item, first, last))
+
+        f.loop(0, chunks, part)
+
+    def row(self, item: Value, begin: Value, end: Value) -> None:
+        """Channels `begin` to `end` of one row."""
         f, n, spec = self.f, self.n, self.spec
         image = f.binary("udiv", item, n[9])
         y = item - image * n[9]
@@ -61,8 +71,8 @@ class _Rows:
         rows = last - first
         size, channels = BYTES[spec.x], n[2]
         x_row = n[1] * channels
-        begin = image * n[11] + (top + first * n[5]) * x_row
-        x = f.at(self.x, begin * size)
+        start = image * n[11] + (top + first * n[5]) * x_row
+        x = f.at(self.x, start * size)
         w = f.at(self.w, first * channels * (spec.columns * BYTES[spec.total]))
         pixel = y * n[10]
         out_pixel = n[8] * BYTES[spec.after.out]
@@ -70,8 +80,8 @@ class _Rows:
         out = f.at(out, pixel * out_pixel)
         common = [rows, x_row * n[5] * size, channels * size, w, channels * BYTES[spec.total]]
         operands = [
-            (f.at(p, (image * n[13 + 2 * i] + pixel * n[14 + 2 * i]) * BYTES[o.dtype]),
-             n[14 + 2 * i] * BYTES[o.dtype])
+            (f.at(p, (image * n[14 + 2 * i] + pixel * n[15 + 2 * i]) * BYTES[o.dtype]),
+             n[15 + 2 * i] * BYTES[o.dtype])
             for i, (p, o) in enumerate(zip(self.operands, spec.after.operands, strict=True))
         ]  # fmt: skip
         reach = (spec.block - 1) * spec.stride + (spec.columns - 1) * spec.dilation
@@ -92,8 +102,8 @@ class _Rows:
                          n[1], self.fill, count, self.k.scratch, *more]  # fmt: skip
             f.if_(
                 inside,
-                lambda: self.channels(True, arguments),
-                lambda: self.channels(False, arguments),
+                lambda: self.channels(True, arguments, begin, end),
+                lambda: self.channels(False, arguments, begin, end),
             )
 
         f.loop(0, n[10], block, step=spec.block)
@@ -110,16 +120,23 @@ class _Rows:
             first = self.f.binary("and", first, value)
         return first
 
-    def channels(self, inside: bool, arguments: Sequence[Value]) -> None:
-        """All channels of a block: whole vectors, then pieces."""
+    def channels(self, inside: bool, arguments: Sequence[Value], begin: Value, end: Value) -> None:
+        """Channels of a block: whole vectors, then pieces."""
         f = self.f
         whole = self.n[2] - self.spec.tail
         name = self.blocks[inside, self.lanes]
-        f.call(name, "void", *arguments, f.i64(0), whole)
-        for at, lanes in pieces(self.spec.tail, self.lanes):
-            first = whole + at
-            name = self.blocks[inside, lanes]
-            f.call(name, "void", *arguments, first, first + max(lanes, 1))
+        last = f.select(f.compare("<", end, whole), end, whole)
+        f.call(name, "void", *arguments, begin, last)
+        if not self.spec.tail:
+            return
+
+        def rest() -> None:
+            for at, lanes in pieces(self.spec.tail, self.lanes):
+                first = whole + at
+                name = self.blocks[inside, lanes]
+                f.call(name, "void", *arguments, first, first + max(lanes, 1))
+
+        f.if_(f.compare(">", end, whole), rest)
 
 
 class _Block:

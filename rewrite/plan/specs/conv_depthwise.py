@@ -29,9 +29,9 @@ class Depthwise(Spec):
         0 height, 1 width of x, 2 channels     9 height, 10 width of out
         3 rows of the kernel                   11 stride of images of x
         4 stride of rows of the window         12 stride of images of out
-        5 dilation of rows                     13 + 2i stride of images of operand i
-        6 border above, 7 border at the left   14 + 2i stride of pixels
-        8 stride of pixels of out
+        5 dilation of rows                     13 channels that are taken over all rows first
+        6 border above, 7 border at the left   14 + 2i stride of images of operand i
+        8 stride of pixels of out              15 + 2i stride of pixels
     Items: rows of out.
     Scratch: `block` vectors of `total`.
     """
