@@ -2,9 +2,10 @@
 
 In: a value of one element type. Out: the value of another, rounded to it. What the standard says is
 exact: to floats by one rounding to nearest, halves to even; integers to integers discard higher
-bits. What it leaves open: a float outside of an integer's range gives the nearest integer and NaN
-gives 0; NaN as a 4-bit or 6-bit float is the largest number; negative numbers as `f8e8m0` are
-their magnitude.
+bits. What it leaves open is what most runtimes do: a float outside of the range of a narrow or an
+unsigned integer becomes a wider signed one, whose higher bits are discarded (-1 as u8 is 255);
+outside of s32 and s64 it is the nearest integer; NaN is 0, and as a 4-bit or 6-bit float -0;
+negative numbers as `f8e8m0` are their magnitude.
 
 Source: the text of Cast (onnx/defs/tensor/defs.cc).
 """
@@ -42,12 +43,24 @@ def converted(
         return _to_float(f, isa, x, source, target, saturate, round_mode)
     type_ = register_type(target, lanes(x.type))
     if is_float(source):
-        found = saturated(f, x, type_, target[0] == "s")
+        found = _truncated(f, x, target, type_)
     elif bits(type_) <= bits(x.type):
         found = f.cast("trunc", x, type_)
     else:
         found = f.cast("sext" if source[0] == "s" else "zext", x, type_)
     return wrapped(f, target, found)
+
+
+def _truncated(f: Function, x: Value, target: str, type_: str) -> Value:
+    """A float without its fraction, as an integer."""
+    width = bits(type_)
+    if width < 32 or target == "u32":
+        wide = like(type_, "i32" if width < 32 else "i64")
+        return f.cast("trunc", saturated(f, x, wide, True), type_)
+    if target != "u64":
+        return saturated(f, x, type_, True)
+    negative = saturated(f, x, type_, True)
+    return f.select(f.compare("<", x, 0.0), negative, saturated(f, x, type_, False))
 
 
 def is_float(dtype: str) -> bool:

@@ -189,6 +189,7 @@ def _with_sign(f: Function, form: Format, raw: Value, magnitude: Value, code: Va
     else:
         over = f.compare(">", code, form.largest_code, signed=False)
         code = f.binary("or", f.select(over, form.largest_code, code), sign)
+        code = f.select(is_nan, 1 << (form.width - 1), code)  # as ml_dtypes does: -0
     return f.cast("trunc", code, narrow)
 
 
