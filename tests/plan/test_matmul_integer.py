@@ -75,6 +75,19 @@ def test_batches_and_vectors() -> None:
             assert (y == exact).all()
 
 
+@pytest.mark.parametrize("isa", machines(), ids=name_of)
+def test_moving_factors(isa: Isa) -> None:
+    """Both factors come with the run, one of them transposed: whole groups of K and not."""
+    for (m, k, n), turned in itertools.product([(5, 64, 70), (9, 34, 32), (3, 7, 40)], (0, 1)):
+        for a_kind, b_kind in SIGNS:
+            a, b = codes(a_kind, 2, m, k), codes(b_kind, 2, k, n)
+            arrays = {"a": a, "b": b.swapaxes(1, 2).copy() if turned else b}
+            nodes = [node("Transpose", ["b"], ["bt"], perm=[0, 2, 1])] if turned else []
+            nodes.append(node("MatMulInteger", ["a", "bt" if turned else "b"], ["y"]))
+            (y,) = run(nodes, arrays, (), isa)
+            assert (y == np.matmul(a.astype(np.int64), b.astype(np.int64))).all()
+
+
 def test_sums_wrap_around() -> None:
     """K so large that the sum leaves 32 bits."""
     k = 1 << 16

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.types import lanes as lanes_of
 from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.gemm import PackPanels
@@ -61,6 +62,9 @@ def pack_panels(k: Kernel, spec: PackPanels) -> None:
         )  # fmt: skip
         if spec.neighbours == "n" and spec.group == 1:
             _rows(panel)
+        elif spec.neighbours == "n":
+            whole = f.compare("==", panel.count, spec.columns)
+            f.if_(whole, lambda: _groups(panel), lambda: _columns(panel, groups, 0, 0))
         elif spec.neighbours == "k" and spec.group == 1 and spec.bytes in (4, 8):
             _blocks(panel, k.isa.vector_bytes // spec.bytes)
         else:
@@ -92,6 +96,38 @@ def _rows(p: _Panel) -> None:
         f.loop(0, p.k, row)
 
     f.if_(f.compare("==", p.count, size), whole, part)
+
+
+def _groups(p: _Panel) -> None:
+    """A whole panel, `group` rows at a time: their elements in turn."""
+    f, spec = p.f, p.spec
+    group, type_ = spec.group, vector(p.type, spec.columns)
+    size = spec.columns * group
+    whole = f.divide(p.k, group)
+
+    def rows(k: Value, count: int) -> None:
+        source = f.at(p.source, k * group * p.k_stride, p.type)
+        found: list[Value] = []
+        for _ in range(count):
+            x = f.load(type_, source)
+            found.append(f.binary("xor", x, spec.flip) if spec.flip else x)
+            source = f.at(source, p.k_stride, p.type)
+        found += [f.zero(type_)] * (group - count)
+        f.store(_in_turn(f, found), f.at(p.target, k * size, p.type))
+
+    f.loop(0, whole, lambda k: rows(k, group))
+    left = p.k - whole * group
+    for count in range(1, group):
+        f.if_(f.compare("==", left, count), lambda count=count: rows(whole, count))  # type: ignore[misc]
+
+
+def _in_turn(f: Function, rows: list[Value]) -> Value:
+    """Element 0 of each vector, then element 1 of each, …: pairs, then pairs of pairs."""
+    if len(rows) == 1:
+        return rows[0]
+    even, odd = _in_turn(f, rows[::2]), _in_turn(f, rows[1::2])
+    count = lanes_of(even.type)
+    return f.shuffle(even, odd, [lane + side * count for lane in range(count) for side in (0, 1)])
 
 
 def _blocks(p: _Panel, lanes: int) -> None:

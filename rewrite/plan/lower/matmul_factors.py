@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rewrite.ops.dtypes import to_numpy
-from rewrite.plan.packing import TileShape, narrow_shape, offsets, panels, tile_shape
+from rewrite.plan.packing import TileShape, narrow_shape, offsets, panels_view, tile_shape
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.plan.specs.gemm import PackPanels
 from rewrite.plan.tensor import Tensor
@@ -156,7 +156,7 @@ def _made(matrix: Array, scheme: Scheme, tile: TileShape) -> Array:
     if scheme.flip_b:
         matrix = (matrix.view(np.uint8) ^ _SIGN).view(to_numpy(scheme.b))
     matrix = matrix.astype(to_numpy(scheme.b), copy=False)
-    made = panels(matrix, tile.columns, scheme.group)
+    made = panels_view(matrix, tile.columns, scheme.group)
     return made if made.size else np.zeros(1, made.dtype)
 
 
@@ -168,18 +168,27 @@ def _packed(
     if prod(sizes) == 0:
         return low.new(scheme.b, (1,))
     made = low.new(scheme.b, sizes)
-    strides = source.view.strides
-    table = offsets(batch, strides[:-2], made.view.strides[:-2])
-    spec = PackPanels(
-        BYTES[source.dtype],
-        tile.columns,
-        scheme.group,
-        _SIGN if scheme.flip_b else 0,
-        neighbours="n" if strides[-1] == 1 or n == 1 else "k" if strides[-2] == 1 else "",
-    )
-    words: list[Tensor | int] = [source, low.constant(table), made, n, k, strides[-2], strides[-1]]
+    strides, own = source.view.strides, made.view.strides[:-2]
+    size, group = BYTES[source.dtype], scheme.group
+    if _as_words(source, group):
+        # Groups that lie together are moved as one element.
+        strides = (*(s // group for s in strides[:-2]), 1, strides[-1] // group)
+        own = tuple(s // group for s in own)
+        size, k, group = size * group, k // group, 1
+    table = offsets(batch, strides[:-2], own)
+    near = "n" if strides[-1] == 1 or n == 1 else "k" if strides[-2] == 1 else ""
+    mask = int.from_bytes(bytes([_SIGN]) * size, "little") if scheme.flip_b else 0
+    spec = PackPanels(size, tile.columns, group, mask, near)
+    words: list[Tensor | int] = [source, low.constant(table), made, n, k, *strides[-2:]]
     low.call(spec, words, prod(batch) * sizes[-2], max(1, _PACK_GRAIN // sizes[-1]))
     return made
+
+
+def _as_words(source: Tensor, group: int) -> bool:
+    """Whether the elements of a group lie together, and groups at multiples of their size."""
+    *outer, k_stride, n_stride = source.view.strides
+    whole = (source.shape[-2], n_stride, *outer)
+    return group * BYTES[source.dtype] == 4 and k_stride == 1 and not any(s % 4 for s in whole)
 
 
 # --- the left factor ---------------------------------------------------------------------------

@@ -100,8 +100,10 @@ def _job(
     low: Lowering, left: Tensor, out: Tensor, tail: Tail, scheme: Scheme, bias: Array | None
 ) -> _Job:
     body, given = _epilogue(low, tail, out)
-    if bias is None and body is not None and body.steps and not tail.steps:
-        bias, body, given = peeled(low, body, given, scheme.total)
+    whole = scheme.total[0] in "us"  # integers may be added in any order
+    if (bias is None or whole) and body is not None and body.steps and not tail.steps:
+        row, body, given = peeled(low, body, given, scheme.total)
+        bias = bias if row is None else row if bias is None else bias + row
     left = left.broadcast((*out.shape[:-1], left.shape[-1]))
     return _Job(left, out, tuple(given), body, bias, scheme)
 
