@@ -20,6 +20,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def panels(matrix: Array, columns: int, group: int = 1) -> Array:
     """The panels of a matrix, or of each matrix of a batch."""
+    return np.ascontiguousarray(panels_view(matrix, columns, group))
+
+
+def panels_view(matrix: Array, columns: int, group: int = 1) -> Array:
+    """The same as a view of the matrix, for whoever copies it anyway."""
     *batch, k, n = matrix.shape
     k_pad, n_pad = -k % group, -n % columns
     if k_pad or n_pad:
@@ -27,7 +32,7 @@ def panels(matrix: Array, columns: int, group: int = 1) -> Array:
     split = matrix.reshape(*batch, (k + k_pad) // group, group, (n + n_pad) // columns, columns)
     rank = len(batch)
     order = (*range(rank), rank + 2, rank, rank + 3, rank + 1)
-    return np.ascontiguousarray(split.transpose(order))
+    return split.transpose(order)
 
 
 def padded(vector: Array, columns: int) -> Array:

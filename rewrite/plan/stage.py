@@ -229,8 +229,6 @@ def _drive(walk: _Walk, op: Op, reason: str) -> None:
     walk.drive(op, "reference", reason)
 
 
-
-
 # --- control flow ------------------------------------------------------------------------------
 
 

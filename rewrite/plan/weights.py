@@ -16,6 +16,20 @@ from rewrite.plan.machine import PLAIN, Machine
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+ALIGNMENT = 64  # bytes: a line of the cache, and the widest vector
+
+
+def aligned(array: Array) -> Array:
+    """The array in row-major order from a multiple of `ALIGNMENT` on: copied once, or as it is."""
+    if array.flags.c_contiguous and array.__array_interface__["data"][0] % ALIGNMENT == 0:
+        return array
+    raw = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    made = raw[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
+    np.copyto(made, array)
+    return made
+
+
 class Weights:
     """Arrays by the identity of what they were made from, which is kept alive for that.
 
@@ -37,7 +51,7 @@ class Weights:
             found = self._made.get((id(array), key))
             if found is None:
                 self.keep(array)
-                found = self._made[id(array), key] = np.ascontiguousarray(make(array))
+                found = self._made[id(array), key] = aligned(make(array))
             return found
 
     def clear(self) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from rewrite.errors import error
 
 ALIGNMENT = 64  # of a line of the cache, and of the widest vectors
+_LARGE = 1 << 20  # bytes of a constant that is not copied to be aligned
 Array = np.ndarray[Any, Any]
 
 
@@ -73,8 +74,12 @@ class Constants:
         self._copies: dict[int, tuple[weakref.ref[Array], weakref.ref[Array]]] = {}
 
     def place(self, array: Array) -> Array:
-        """The array itself where it may stay, else its copy. Row-major, aligned."""
-        if array.flags.c_contiguous and address_of(array) % ALIGNMENT == 0:
+        """The array itself where it may stay, else its copy. Row-major, aligned.
+
+        A large one stays where it is if its elements are aligned: kernels take inputs like that.
+        """
+        needed = ALIGNMENT if array.nbytes < _LARGE else array.itemsize
+        if array.flags.c_contiguous and address_of(array) % needed == 0:
             return array
         with self._lock:
             kept = self._copies.get(id(array))
