@@ -104,8 +104,16 @@ def _canonical(
     sizes = (0, *sizes[1:])
     made = [View(v.dtype, sizes, s) for v, s in zip(views, strides, strict=True)]
     spec = Pointwise(sizes, tuple(made[: len(operands)]), tuple(made[len(operands) :]), body)
-    work = prod(sizes[1:]) * (1 + len(body.steps))
-    return spec, items, max(1, _GRAIN // work)
+    return spec, items, _grain(spec, strides)
+
+
+def _grain(spec: Pointwise, strides: Sequence[Strides]) -> int:
+    """Ranges of items begin where vectors do, and tiles of operands that lie across."""
+    inner = prod(spec.shape[1:])
+    enough = max(1, _GRAIN // (inner * (1 + len(spec.body.steps))))
+    across = any(v[0] == 1 and v[-1] not in (0, 1) for v in strides)
+    step = 64 if len(spec.shape) == 1 else 16 if across or inner < 64 else 1
+    return -(-enough // step) * step
 
 
 # --- moves -------------------------------------------------------------------------------------

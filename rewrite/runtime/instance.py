@@ -252,11 +252,14 @@ class _Memory:
 
 
 def divide(call: Call, threads: int) -> tuple[int, int]:
-    """Items of one chunk, and how many chunks; one where it is not worth another thread."""
+    """Items of one chunk, a multiple of the grain, and how many chunks; one where it is not worth
+    another thread."""
     if threads == 1 or call.items <= call.grain:
         return call.items, 1
-    chunks = min(call.items // max(call.grain, 1), CHUNKS_PER_THREAD * threads)
+    grain = max(call.grain, 1)
+    chunks = min(call.items // grain, CHUNKS_PER_THREAD * threads)
     chunk = -(-call.items // max(chunks, 1))
+    chunk = -(-chunk // grain) * grain
     return chunk, -(-call.items // chunk)
 
 
