@@ -48,6 +48,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "GatherRows": ("test_gather_0", "test_gather_2d_indices"),
     "Gemm": ("product", "half product", "integer product", "test_matmul_4d"),
     "GridSample": ("test_gridsample_bilinear",),
+    "Lookup": ("table",),
     "Lrn": ("test_lrn",),
     "MaxRoiPool": ("roi pool",),
     "NonMaxSuppression": ("test_nonmaxsuppression_two_batches",),
@@ -276,6 +277,20 @@ def quantized_lstm() -> Sample:
     )
 
 
+def table() -> Sample:
+    """A function of codes, looked up."""
+    names = ["x", "xs", "xz", "ys", "yz"]
+    nodes = [helper.make_node("QLinearSigmoid", names, ["y"], domain="com.microsoft")]
+    constants = {
+        "xs": np.float32(0.05),
+        "xz": np.uint8(100),
+        "ys": np.float32(1 / 256),
+        "yz": np.uint8(0),
+    }
+    codes = _bytes(0, 256, np.uint8, 5, 77, seed=4)
+    return _by_onnxruntime("table", nodes, {"x": codes}, constants, 0, 1)
+
+
 MODELS: dict[str, Callable[[], Sample]] = {
     "chain": chain,
     "convolution": convolution,
@@ -289,4 +304,5 @@ MODELS: dict[str, Callable[[], Sample]] = {
     "quantized lstm": quantized_lstm,
     "roi pool": roi_pool,
     "softmax": softmax,
+    "table": table,
 }
