@@ -136,10 +136,11 @@ def _by_onnxruntime(
     constants: Mapping[str, Array],
     rtol: float,
     atol: float,
+    output_type: int = TensorProto.FLOAT,
 ) -> Sample:
     import onnxruntime
 
-    model = _model(nodes, feeds, constants, "com.microsoft", TensorProto.FLOAT)
+    model = _model(nodes, feeds, constants, "com.microsoft", output_type)
     text = model.SerializeToString()
     session = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
     return Sample(name, model, feeds, session.run(None, dict(feeds)), rtol, atol)
@@ -288,7 +289,7 @@ def table() -> Sample:
         "yz": np.uint8(0),
     }
     codes = _bytes(0, 256, np.uint8, 5, 77, seed=4)
-    return _by_onnxruntime("table", nodes, {"x": codes}, constants, 0, 1)
+    return _by_onnxruntime("table", nodes, {"x": codes}, constants, 0, 1, TensorProto.UINT8)
 
 
 MODELS: dict[str, Callable[[], Sample]] = {
