@@ -25,7 +25,7 @@ from rewrite.plan.pointwise import is_pointwise
 from rewrite.plan.rows_draft import Built, Draft, Ref
 from rewrite.plan.rows_layout import lay
 from rewrite.plan.spec import Constant, Step
-from rewrite.plan.specs.rows import Rows, levels_of
+from rewrite.plan.specs.rows import SAME, Access, Rows, levels_of
 from rewrite.plan.specs.rows_passes import first_write, passes_of
 from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import View
@@ -420,15 +420,25 @@ def _order(group: RowGroup, tensors: Sequence[Tensor]) -> Axes | None:
 
 
 def overwrites(spec: Rows) -> frozenset[int]:
-    """Words of outputs that may lie on an operand: no element is read in a later pass than that
-    in which the output's memory is first written."""
+    """Words of outputs that may lie on an operand: no element of an operand that can lie as the
+    output does is read in a later pass than that in which the output's memory is first written."""
     n = len(spec.operands)
-    last = max((p.level for p in passes_of(spec) if p.reads), default=0)
     return frozenset(
         n + k
         for k, access in enumerate(spec.outputs)
-        if access.element and first_write(spec, k) >= last
+        if access.element and first_write(spec, k) >= _last_read(spec, access)
     )
+
+
+def _last_read(spec: Rows, like: Access) -> int:
+    """The last pass that reads an operand that is broadcast as little as `like`."""
+    classes = (*like.row, *like.outer)
+    alike = {
+        k
+        for k, access in enumerate(spec.operands)
+        if [c != SAME for c in (*access.row, *access.outer)] == [c != SAME for c in classes]
+    }
+    return max((p.level for p in passes_of(spec) if alike.intersection(p.reads)), default=0)
 
 
 __all__ = [

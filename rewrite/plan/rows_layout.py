@@ -38,7 +38,7 @@ _GROUP = 128  # rows per item where each lane is a row
 # lane takes one, though its elements are gathered one by one.
 _SHORT, _MANY = 12, 32
 _KEEP = 4  # the cost of computing an element again from which on it is kept
-_GRAIN = 16_384  # elements times steps that are worth handing to a thread
+_GRAIN = 65_536  # elements times steps that are worth handing to a thread
 
 Strides = tuple[int, ...]
 

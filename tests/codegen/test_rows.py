@@ -16,6 +16,7 @@ from rewrite.codegen.compile import to_assembly
 from rewrite.codegen.isa import AARCH64, Isa
 from rewrite.codegen.kernel import generate
 from rewrite.plan import rows_normalize
+from rewrite.plan.rows import overwrites
 from rewrite.plan.rows_draft import Built, Draft
 from rewrite.plan.rows_layout import Laid, lay
 from rewrite.plan.view import View, broadcast, dense, permute
@@ -451,6 +452,27 @@ def test_random_programs(isa: Isa, seed: int) -> None:
     for (_, value), (found, intact) in zip(chosen, checks, strict=True):
         assert intact()
         np.testing.assert_allclose(found, value, atol=2000 * EPS * max(1, np.abs(value).max()))
+
+
+def test_what_may_be_overwritten() -> None:
+    """Softmax and normalized sums over their operands; not over what is read after the first
+    write: a factor of every element, a scale that lies as the only row."""
+    view, line = matrix(4, 20), broadcast(dense("f32", (20,)), (4, 20))
+    soft = lay(softmax_program(), (4, 20), (1,), [view], [view], [True]).spec
+    assert soft.homes == (0,)
+    assert overwrites(soft) == {1}
+    four = [view, view, line, line]
+    d = Draft()
+    x, skip = d.operand(0, "f32", True), d.operand(1, "f32", True)
+    scale, bias = d.operand(2, "f32", True), d.operand(3, "f32", True)
+    y, _, _ = rows_normalize.standardized(d, d.step("Add", x, skip), 1e-5)
+    built = d.finish([d.step("Add", d.step("Mul", y, scale), bias)])
+    normalized = lay(built, (4, 20), (1,), four, [view], [True]).spec
+    assert normalized.homes == (0,)
+    assert overwrites(normalized) == {4}
+    assert overwrites(lay(built, (4, 20), (1,), [view] * 4, [view], [True]).spec) == frozenset()
+    one = matrix(1, 20)
+    assert overwrites(lay(built, (1, 20), (1,), [one] * 4, [one], [True]).spec) == frozenset()
 
 
 def test_one_code_for_all_sizes() -> None:
