@@ -161,7 +161,7 @@ def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "ap
 
     Kept for as long as the process lives and no text of the packs changes.
     """
-    packs: list[str | Path] = [*target.packs, *(_pack(rule) for rule in rules)]
+    packs = _packs(target, rules)
     if not packs:
         return Matcher((), target)
     search = (resources.folder("rules"),)
@@ -174,6 +174,16 @@ def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "ap
         if len(_MATCHERS) > _MOST_MATCHERS:
             del _MATCHERS[next(iter(_MATCHERS))]
     return found
+
+
+def _packs(target: Target, rules: Sequence[PathLike]) -> list[str | Path]:
+    return [*target.packs, *(_pack(rule) for rule in rules)]
+
+
+def digest_of(target: Target, rules: Sequence[PathLike] = ()) -> str:
+    """A digest of all rule text that a target and further packs bring."""
+    packs = _packs(target, rules)
+    return fingerprint(packs, (resources.folder("rules"),), newest_opset()) if packs else ""
 
 
 def _within(matcher: Matcher, limit: str) -> Matcher:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rewrite.api import apply, find_target
+from rewrite.api import apply, digest_of, find_target
 from rewrite.codegen.isa import isa_from_target
 from rewrite.errors import RewriteError, error
 from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
 from rewrite.graph.upgrade import upgraded
+from rewrite.kept import rewritten, stable_text
 from rewrite.runtime.session import Options, Session
 
 if TYPE_CHECKING:
@@ -55,8 +56,15 @@ def compile_model(
             return io.load(source)
         return apply(source, target, rules, max_class).loaded
 
+    def kept(source: io.Source) -> LoadedModel:
+        if found is None:
+            return load(source)
+        packs = (rules,) if isinstance(rules, (str, os.PathLike)) else tuple(rules)
+        parts = (stable_text(found), digest_of(found, packs), str(max_class))
+        return rewritten(source, parts, load)
+
     try:
-        loaded = load(model)
+        loaded = kept(model)
     except RewriteError as problem:
         older = upgraded(model) if problem.diagnostics[0].code == "RW504" else None
         if older is None:
