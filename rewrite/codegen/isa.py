@@ -67,6 +67,7 @@ def isa_of(triple: str, cpu: str, features: tuple[str, ...]) -> Isa:
 # --- this machine ------------------------------------------------------------------------------
 
 _WIDTHS = ("avx512f", "avx512bw", "avx512vl", "avx512dq")
+_WIDE = "-prefer-256-bit"  # the width of vectors is the generator's choice, not LLVM's
 
 
 @cache
@@ -81,9 +82,8 @@ def native(without: tuple[str, ...] = ()) -> Isa:
     names = host_features() - frozenset(without)
     features = [f"+{name}" for name in sorted(names)]
     features += [f"-{name}" for name in sorted((_known_features() | set(without)) - names)]
-    # The width of vectors is the generator's choice, not LLVM's.
     if all(f"+{name}" in features for name in _WIDTHS):
-        features.append("-prefer-256-bit")
+        features.append(_WIDE)
     return isa_of(llvm.get_process_triple(), llvm.get_host_cpu_name(), tuple(features))
 
 
@@ -155,8 +155,10 @@ def isa_from_target(facts: target.Isa) -> Isa:
         return native()
     implied = {f"+{name}" for name in IMPLIED.get(facts.cpu, ())}
     removed = {f"+{name[1:]}" for name in facts.features if name.startswith("-")}
-    features = tuple(sorted((implied - removed) | set(facts.features)))
-    return isa_of(facts.triple, facts.cpu, features)
+    features = (implied - removed) | set(facts.features)
+    if {f"+{name}" for name in _WIDTHS} <= features:
+        features.add(_WIDE)
+    return isa_of(facts.triple, facts.cpu, tuple(sorted(features)))
 
 
 def check_runs_here(isa: Isa) -> None:
