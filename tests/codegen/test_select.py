@@ -11,7 +11,13 @@ from rewrite.codegen.compile import to_assembly
 from rewrite.codegen.isa import AARCH64, Isa
 from rewrite.codegen.kernel import generate
 from rewrite.plan.spec import INDEX_OUT_OF_RANGE
-from rewrite.plan.specs.select import Compress, NonMaxSuppression, NonZero, Unique
+from rewrite.plan.specs.select import (
+    Compress,
+    NonMaxSuppression,
+    NonZero,
+    Unique,
+    suppression_work,
+)
 from tests.codegen import harness
 
 ISAS = pytest.mark.parametrize("isa", harness.isas(), ids=lambda isa: str(isa.vector_bytes))
@@ -151,8 +157,8 @@ def suppressed(
     result, count = np.full((room + 1, 3), -7), np.zeros(1, np.int64)
     words = [
         boxes, scores, np.array([most]), np.array([overlap], np.float32),
-        0 if least is None else np.array([least], np.float32), np.zeros(2 * n, np.int64),
-        result, count, batches, classes, n,
+        0 if least is None else np.array([least], np.float32),
+        np.zeros(suppression_work(n), np.int64), result, count, batches, classes, n,
     ]  # fmt: skip
     spec = NonMaxSuppression(centered, least is not None)
     assert harness.run(spec, words, 1, isa=isa) == 0

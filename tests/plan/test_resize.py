@@ -184,6 +184,20 @@ def test_a_batch_that_is_not_there() -> None:
         run("MaxRoiPool", [x, floats(7, 0, 0, 2, 2).reshape(1, 5)], pooled_shape=[1, 1])
 
 
+def test_a_region_without_end() -> None:
+    x, rois = normal(1, 1, 4, 4), floats(0, 0, np.inf, 2).reshape(1, 4)
+    with pytest.raises(RewriteError, match="too large size"):
+        run("RoiAlign", [x, rois, np.array([0])], output_height=2, output_width=2)
+
+
+def test_a_region_of_many_samples() -> None:
+    """More than are kept at once."""
+    x, rois = normal(1, 2, 90, 80), floats(1, 2, 78, 88, 3, 1, 9, 9).reshape(2, 4)
+    batches = np.array([0, 0], np.int64)
+    same("RoiAlign", [x, rois, batches], close(1e-4), output_height=2, output_width=3)
+    same("RoiAlign", [x, rois, batches], close(1e-4), output_height=2, output_width=3, mode="max")
+
+
 # --- signals -----------------------------------------------------------------------------------
 
 

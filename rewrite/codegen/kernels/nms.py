@@ -1,137 +1,187 @@
 """Non-maximum suppression: the best boxes that do not overlap.
 
-In: specs of rewrite/plan/specs/select.py. Out: code. Scores and areas are float32, as in ONNX.
+In: specs of rewrite/plan/specs/select.py. Out: code. Scores and areas are float32, as in ONNX. A
+candidate is held against a vector of the boxes taken before at once; what stands behind the last of
+them overlaps nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.select import Counter
 from rewrite.codegen.kernels.select_sort import sort_indices
 from rewrite.codegen.moving import nest
+from rewrite.codegen.types import like
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.select import NonMaxSuppression
 
-Edges = tuple[tuple[Value, Value], tuple[Value, Value]]
+_NOWHERE = (float("inf"), float("-inf"), float("inf"), float("-inf"), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Edges along both directions, and the area; scalars or vectors."""
+
+    low1: Value
+    high1: Value
+    low2: Value
+    high2: Value
+    area: Value
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        return self.low1, self.high1, self.low2, self.high2, self.area
 
 
 @emits(NonMaxSuppression)
 def non_max_suppression(k: Kernel, spec: NonMaxSuppression) -> None:
     f = k.f
-    boxes, scores, most_at, overlap_at, least_at, work, result, count = (
-        k.pointer(i) for i in range(8)
-    )
-    batches, classes, n = (k.integer(i) for i in range(8, 11))
-    most, overlap = f.load("i64", most_at), f.load("float", overlap_at)
-    least = f.load("float", least_at) if spec.filtered else None
-    spare = f.at(work, n, "i64")
-    written = Counter(f)
-    candidates = Counter(f)
+    made = _Suppression(k, spec)
 
-    def one(batch: Int, class_: Int, score_base: Int, box_base: Int) -> None:
-        def score(i: Int) -> Value:
-            return f.load("float", f.at(scores, f.add(score_base, i), "float"))
+    def one(batch: Int, class_: Int, scores: Int, boxes: Int) -> None:
+        made.one_class(batch, class_, scores, boxes)
 
-        def collect(i: Value) -> None:
-            def keep() -> None:
-                f.store(i, f.at(work, candidates.next(), "i64"))
+    n = made.n
+    steps = [[1, 0], [0, 1], [f.mul(made.classes, n), n], [f.mul(n, 4), 0]]
+    nest(f, [made.batches, made.classes], steps, one)
+    f.store(made.written.value(), made.count)
 
-            if least is None:
-                keep()
-            else:
-                f.if_(f.compare(">", score(i), least), keep)
 
-        candidates.reset()
-        f.loop(0, n, collect)
-        number = candidates.value()
-        order = sort_indices(
-            f, work, spare, number, lambda a, b: f.compare(">", score(a), score(b))
+class _Suppression:
+    """The operands. The work area holds two orders of candidates, then the parts of taken boxes,
+    one array each."""
+
+    def __init__(self, k: Kernel, spec: NonMaxSuppression) -> None:
+        f = k.f
+        self.k, self.f, self.spec = k, f, spec
+        self.boxes, self.scores, most, overlap, least, self.work, self.result, self.count = (
+            k.pointer(i) for i in range(8)
         )
-        start = written.value()
-        box_at = f.at(boxes, box_base, "float")
+        self.batches, self.classes, self.n = (k.integer(i) for i in range(8, 11))
+        self.most, self.overlap = f.load("i64", most), f.load("float", overlap)
+        self.least = f.load("float", least) if spec.filtered else None
+        self.spare = f.at(self.work, self.n, "i64")
+        self.lanes = k.isa.lanes("f32")
+        self.vector = f"<{self.lanes} x float>"
+        taken = f.at(self.work, f.mul(self.n, 2), "i64")
+        room = f.add(self.n, self.lanes)
+        self.taken = [f.at(taken, f.mul(room, part), "float") for part in range(5)]
+        self.written = Counter(f)
 
-        def consider(t: Value) -> None:
+    def one_class(self, batch: Int, class_: Int, scores: Int, boxes: Int) -> None:
+        f = self.f
+
+        def score(i: Int) -> Value:
+            return f.load("float", f.at(self.scores, f.add(scores, i), "float"))
+
+        number = self.candidates(score)
+        order = sort_indices(
+            f, self.work, self.spare, number, lambda a, b: f.compare(">", score(a), score(b))
+        )
+        base = f.at(self.boxes, boxes, "float")
+
+        def consider(t: Value, taken: Value) -> list[Value]:
             here = f.load("i64", f.at(order, t, "i64"))
-            taken = written.value()
 
-            def judge() -> None:
-                clear = _clear(k, spec, box_at, here, (result, start, taken), overlap)
+            def judge() -> list[Value]:
+                box = self.box(base, here)
 
-                def take() -> None:
-                    row = f.at(result, f.mul(written.next(), 3), "i64")
+                def take() -> list[Value]:
+                    self.keep(box, taken)
+                    row = f.at(self.result, f.mul(self.written.next(), 3), "i64")
                     for place, value in enumerate((batch, class_, here)):
                         f.store(f.i64(value), f.at(row, place, "i64"))
+                    return [f.add(taken, 1)]
 
-                f.if_(clear, take)
+                return f.if_(self.clear(box, taken), take, lambda: [taken], 1)
 
-            f.if_(f.compare("<", f.sub(taken, start), most), judge)
+            return f.if_(f.compare("<", taken, self.most), judge, lambda: [taken], 1)
 
-        f.loop(0, number, consider)
+        f.loop(0, number, consider, [f.i64(0)])
 
-    steps = [[1, 0], [0, 1], [f.mul(classes, n), n], [f.mul(n, 4), 0]]
-    nest(f, [batches, classes], steps, one)
-    f.store(written.value(), count)
+    def candidates(self, score: Callable[[Int], Value]) -> Value:
+        """Boxes whose score is above the threshold; each is written, and the next one over it if
+        it is not."""
+        f = self.f
 
+        def one(i: Value, found: Value) -> Value:
+            f.store(i, f.at(self.work, found, "i64"))
+            if self.least is None:
+                return f.binary("add", found, 1)
+            above = f.compare(">", score(i), self.least)
+            return f.binary("add", found, f.cast("zext", above, "i64"))
 
-def _clear(
-    k: Kernel,
-    spec: NonMaxSuppression,
-    boxes: Value,
-    here: Value,
-    taken: tuple[Value, Value, Value],
-    overlap: Value,
-) -> Value:
-    """Whether a box overlaps none of those that were taken for its class."""
-    f = k.f
-    result, start, end = taken
-    mine = _edges(k, spec, boxes, here)
+        return f.loop(0, self.n, one, [f.i64(0)])[0]
 
-    def compare() -> list[Value]:
-        def turn(t: Value, _: Value) -> list[Value]:
-            other = f.load("i64", f.at(result, f.add(f.mul(t, 3), 2), "i64"))
-            hit = _overlaps(k, mine, _edges(k, spec, boxes, other), overlap)
-            following = f.add(t, 1)
-            fine = f.binary("xor", hit, True)
-            goes_on = f.binary("and", fine, f.compare("<", following, end))
-            return [goes_on, following, fine]
+    # --- boxes -------------------------------------------------------------------------------
 
-        return f.while_(turn, [start, f.const(True, "i1")])[1:]
+    def box(self, boxes: Value, number: Value) -> Box:
+        f = self.f
+        base = f.at(boxes, f.mul(number, 4), "float")
+        p, q, r, s = (f.load("float", f.at(base, i, "float")) for i in range(4))
+        if self.spec.centered:
+            wide, high = f.mul(r, 0.5), f.mul(s, 0.5)
+            edges = (f.sub(p, wide), f.add(p, wide), f.sub(q, high), f.add(q, high))
+        else:
+            edges = (*self.ordered(q, s), *self.ordered(p, r))
+        low1, high1, low2, high2 = edges
+        return Box(*edges, f.mul(f.sub(high1, low1), f.sub(high2, low2)))
 
-    none = f.compare("<", start, end)
-    return f.if_(none, compare, lambda: [f.const(True, "i1")], 1)[0]
+    def ordered(self, a: Value, b: Value) -> tuple[Value, Value]:
+        swap = self.f.compare(">=", a, b)
+        return self.f.select(swap, b, a), self.f.select(swap, a, b)
 
+    def keep(self, box: Box, number: Value) -> None:
+        """A box is taken; with the first of a vector the others are cleared."""
+        f = self.f
+        within = f.binary("and", number, self.lanes - 1)
 
-def _edges(k: Kernel, spec: NonMaxSuppression, boxes: Value, box: Value) -> Edges:
-    """(low, high) in both directions."""
-    f = k.f
-    base = f.at(boxes, f.mul(box, 4), "float")
-    p, q, r, s = (f.load("float", f.at(base, i, "float")) for i in range(4))
-    if spec.centered:
-        wide, high = f.mul(r, 0.5), f.mul(s, 0.5)
-        return (f.sub(p, wide), f.add(p, wide)), (f.sub(q, high), f.add(q, high))
+        def clear() -> None:
+            for area, nothing in zip(self.taken, _NOWHERE, strict=True):
+                f.store(f.const(nothing, self.vector), f.at(area, number, "float"))
 
-    def ordered(a: Value, b: Value) -> tuple[Value, Value]:
-        swap = f.compare(">=", a, b)
-        return f.select(swap, b, a), f.select(swap, a, b)
+        f.if_(f.compare("==", within, 0), clear)
+        for area, part in zip(self.taken, box.parts, strict=True):
+            f.store(part, f.at(area, number, "float"))
 
-    return ordered(q, s), ordered(p, r)
+    def clear(self, box: Box, taken: Value) -> Value:
+        """Whether a box overlaps none of those taken."""
+        f, lanes = self.f, self.lanes
+        mine = Box(*(f.splat(part, self.vector) for part in box.parts))
+        limit = f.splat(self.overlap, self.vector)
 
+        def compare() -> list[Value]:
+            def turn(t: Value, _: Value) -> list[Value]:
+                others = Box(*(f.load(self.vector, f.at(a, t, "float")) for a in self.taken))
+                hits = f.bitcast(self.overlaps(mine, others, limit), f"i{lanes}")
+                fine = f.compare("==", hits, 0)
+                following = f.add(t, lanes)
+                goes_on = f.binary("and", fine, f.compare("<", following, taken))
+                return [goes_on, following, fine]
 
-def _overlaps(k: Kernel, one: Edges, two: Edges, limit: Value) -> Value:
-    """Intersection over union above the limit; boxes without area overlap nothing."""
-    f = k.f
-    sides = []
-    for (low1, high1), (low2, high2) in zip(one, two, strict=True):
-        low = f.select(f.compare(">", low2, low1), low2, low1)
-        high = f.select(f.compare("<", high2, high1), high2, high1)
-        sides.append((f.compare(">", high, low), f.sub(high, low)))
-    common = f.mul(sides[0][1], sides[1][1])
-    area1, area2 = (f.mul(f.sub(x[1], x[0]), f.sub(y[1], y[0])) for x, y in (one, two))
-    union = f.sub(f.add(area1, area2), common)
-    found = f.compare(">", f.binary("fdiv", common, union), limit)
-    for positive in (common, area1, area2, union):
-        found = f.binary("and", found, f.compare(">", positive, 0.0))
-    for meets, _ in sides:
-        found = f.binary("and", found, meets)
-    return found
+            return f.while_(turn, [f.i64(0), f.const(True, "i1")])[1:]
+
+        return f.if_(f.compare(">", taken, 0), compare, lambda: [f.const(True, "i1")], 1)[0]
+
+    def overlaps(self, one: Box, two: Box, limit: Value) -> Value:
+        """Intersection over union above the limit; boxes without area overlap nothing."""
+        f = self.f
+
+        def side(low1: Value, high1: Value, low2: Value, high2: Value) -> tuple[Value, Value]:
+            low = f.select(f.compare(">", low2, low1), low2, low1)
+            high = f.select(f.compare("<", high2, high1), high2, high1)
+            return f.compare(">", high, low), f.sub(high, low)
+
+        meets1, length1 = side(one.low1, one.high1, two.low1, two.high1)
+        meets2, length2 = side(one.low2, one.high2, two.low2, two.high2)
+        common = f.mul(length1, length2)
+        union = f.sub(f.add(one.area, two.area), common)
+        found = f.compare(">", f.binary("fdiv", common, union), limit)
+        zero = f.zero(like(common.type, "float"))
+        for positive in (common, one.area, two.area, union):
+            found = f.binary("and", found, f.compare(">", positive, zero))
+        return f.binary("and", f.binary("and", found, meets1), meets2)

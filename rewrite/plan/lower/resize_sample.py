@@ -14,7 +14,7 @@ from rewrite.plan.lower.indexing import grain_of
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 from rewrite.plan.spec import Body, Step
 from rewrite.plan.specs.resize import GridSample, grid_scratch
-from rewrite.plan.specs.window import MaxRoiPool, RoiAlign
+from rewrite.plan.specs.window import ROI_SCRATCH, MaxRoiPool, RoiAlign
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
@@ -123,7 +123,8 @@ def roi_align(low: Lowering, op: Instance) -> None:
         x, rois, batches, _scale(low, op, x.dtype), result, *x.shape, *result.shape[2:],
         op.integer("sampling_ratio", 0),
     ]  # fmt: skip
-    low.call(spec, words, rois.shape[0] if prod(result.shape) else 0)
+    items = rois.shape[0] if prod(result.shape) else 0
+    low.call(spec, words, items, scratch=ROI_SCRATCH)
 
 
 @lowers("MaxRoiPool")

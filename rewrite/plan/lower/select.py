@@ -11,7 +11,13 @@ from math import prod
 import numpy as np
 
 from rewrite.plan.lowering import Bound, Instance, Lowering, Tensor, bounded, lowers, refuses
-from rewrite.plan.specs.select import Compress, NonMaxSuppression, NonZero, Unique
+from rewrite.plan.specs.select import (
+    Compress,
+    NonMaxSuppression,
+    NonZero,
+    Unique,
+    suppression_work,
+)
 from rewrite.plan.view import BYTES
 
 
@@ -132,7 +138,7 @@ def non_max_suppression(low: Lowering, op: Instance) -> None:
     most = low.rows(2) if op.has(2) else low.constant(np.zeros(1, np.int64))
     overlap = low.rows(3) if op.has(3) else low.constant(np.zeros(1, np.float32))
     least: Tensor | int = low.rows(4) if op.has(4) else 0
-    work = low.new("s64", (2 * n,))
+    work = low.new("s64", (suppression_work(n),))
     words: list[Tensor | int] = [
         boxes, scores, most, overlap, least, work, low.output(0), low.count(0), batches, classes, n,
     ]  # fmt: skip

@@ -51,9 +51,14 @@ class NonMaxSuppression(Spec):
 
     Words: boxes [batches, n, 4], scores [batches, classes, n], most boxes per class (s64),
     threshold of overlap (f32), threshold of scores (f32; not read unless `filtered`), work
-    (2 n s64), result, count; batches; classes; n.
+    (`suppression_work(n)` s64), result, count; batches; classes; n.
     `centered`: boxes are centre and size instead of two corners.
     """
 
     centered: bool
     filtered: bool
+
+
+def suppression_work(n: int) -> int:
+    """Two orders of n boxes, and five float32 numbers for each (and for a vector more)."""
+    return 2 * n + -(-5 * (n + 64) // 2)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from rewrite.plan.spec import Spec
 
+ROI_SAMPLES = 512  # of a row of bins whose places are kept at once; where there are more, none are
+ROI_SCRATCH = 4 * (8 + 8) * ROI_SAMPLES  # bytes: four offsets and weights of each
+
 
 @dataclass(frozen=True, slots=True)
 class RoiAlign(Spec):
@@ -16,7 +19,7 @@ class RoiAlign(Spec):
 
     Words: data [n, c, h, w], regions [r, 4], batches [r], scale (one f32, or f64 for f64), result;
     n; c; h; w; output height; output width; samples per bin and direction (0: as many as pixels).
-    Items: regions. A batch that is not there is a fault.
+    Items: regions. Scratch: ROI_SCRATCH. A batch that is not there is a fault.
     """
 
     dtype: str
