@@ -9,7 +9,7 @@ JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check fmt wheel clean
+.PHONY: help env demo test bench check fmt wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,11 @@ demo: $(READY) ## rewrite real models for Hexagon, report, compare with onnxrunt
 
 test: $(READY) ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS)
+
+bench: $(READY) ## time models against onnxruntime and OpenVINO; compile time, memory, fusion
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@status=0; for bench in compare compile_time memory_run fusion; do \
+		echo "$$bench:"; $(BIN)/python tests/bench/$$bench.py || status=1; done; exit $$status
 
 check: $(READY) ## formatting, lint, types, rule files
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Inputs of the size and kind that the real models of the corpus are made for.
 
 In: the name of a model. Out: feeds. Derived models take those of the model they come from. Images
-are smooth, with strokes; sound is a sum of tones; white noise would leave detectors near zero.
+show text, sound is a sum of tones: white noise would leave detectors near zero.
 """
 
 from __future__ import annotations
@@ -15,15 +15,31 @@ Array = np.ndarray
 Feeds = dict[str, Array]
 
 
-def image(rng: np.random.Generator, height: int, width: int) -> Array:
-    """(1, 3, height, width) in [-1, 1]: a gradient with dark strokes on it."""
-    y, x = np.mgrid[0:height, 0:width]
-    picture = 0.6 + 0.3 * np.sin(x / width * 3 + rng.random()) * np.cos(y / height * 2)
-    for _ in range(max(4, height * width // 3000)):
-        top, left = rng.integers(0, height - 4), rng.integers(0, width - 12)
-        picture[top : top + rng.integers(2, 4), left : left + rng.integers(4, 12)] = -0.8
-    noise = rng.standard_normal((3, height, width)) * 0.02
-    return (picture + noise)[None].clip(-1, 1).astype(np.float32)
+def text(rng: np.random.Generator, height: int, width: int, line: int) -> Array:
+    """(1, 3, height, width), normalized: rows of strokes like letters, `line` high, on paper."""
+    page = np.full((height, width), 2.2, np.float32)
+    for top in range(line // 4, height - line + 1, line * 3 // 2):
+        left = line // 2
+        while left + line < width:
+            if rng.random() < 0.15:  # between words
+                left += line // 2
+                continue
+            letter = int(rng.integers(line // 3, line // 2 + 2))
+            for _ in range(int(rng.integers(2, 5))):
+                _stroke(rng, page[top : top + line * 3 // 4, left : left + letter])
+            left += letter + 4
+    page += rng.standard_normal(page.shape).astype(np.float32) * 0.02
+    return np.repeat(page[None, None], 3, axis=1)
+
+
+def _stroke(rng: np.random.Generator, box: Array) -> None:
+    """A line down or across a box, as thick as a pen."""
+    if rng.random() < 0.5:
+        at = int(rng.integers(0, box.shape[1]))
+        box[:, at : at + 3] = -2.0
+    else:
+        at = int(rng.integers(0, box.shape[0]))
+        box[at : at + 3] = -2.0
 
 
 def sound(rng: np.random.Generator, samples: int, rate: int) -> Array:
@@ -47,9 +63,9 @@ REAL: Mapping[str, Callable[[np.random.Generator], Feeds]] = {
         "serving_default_input_2:0": sound(rng, 43844, 22050).reshape(1, -1, 1)
     },
     "magika-v3_3": lambda rng: {"bytes": rng.integers(0, 256, (1, 2048)).astype(np.int32)},
-    "ppocr-v2-cls": lambda rng: {"x": image(rng, 48, 192)},
-    "ppocr-v4-det": lambda rng: {"x": image(rng, 320, 320)},
-    "ppocr-v4-rec": lambda rng: {"x": image(rng, 48, 320)},
+    "ppocr-v2-cls": lambda rng: {"x": text(rng, 48, 192, 36)},
+    "ppocr-v4-det": lambda rng: {"x": text(rng, 320, 320, 24)},
+    "ppocr-v4-rec": lambda rng: {"x": text(rng, 48, 320, 36)},
     "silero-vad": _silero,
     "smart-turn-v3.2": lambda rng: {
         "input_features": (rng.standard_normal((1, 80, 800)) * 0.5).astype(np.float32)

@@ -5,7 +5,7 @@ outputs that are outside of it.
 
 A float output of float32 may differ by T max|y|, y being the whole output tensor:
 
-    T = amplification * sum over the longest path of e(node)
+    T = the sum over the longest path of e(node), or 4 C if that is more, but no more than 5 %
 
     e(contraction over K elements) = 4 u sqrt(K)      MatMul, Gemm, Conv, reductions, pools, RNNs
     e(other operator) = the relative error that its declaration admits (rewrite.ops), at least u
@@ -16,14 +16,14 @@ roundings of the partial sums, which grow as sqrt(k), add up like a random walk;
 have one sign it is u sqrt(K/3). Two runtimes differ by sqrt(2) of that; 4 standard deviations
 cover some ten thousand elements. A recurrent layer is as long a path as it has steps.
 
+C is what the model makes of errors: the largest change of the reference runtime's own outputs, as
+a share of max|y|, when every float weight and input is changed at random by the relative error
+E = max e(node), in three trials. Weights of all layers are changed at once, so that each layer errs
+by about E, as two runtimes may. C is measured only where the sum is exceeded: it costs three runs.
+
 Sigmoid, Tanh, Erf and the like are computed with an absolute error of u where their result is near
 zero (onnxruntime: a rational function plus a half), so where a model has one, T max|y| is at least
 2 u. Casts to float16 lose what is below its smallest number: there it is at least 4 of these.
-
-`amplification` is how much more the model magnifies errors than it keeps: the change of the
-reference runtime's own outputs when every float weight and input is changed at random by the
-relative error E = max e(node), divided by E max|y|; at least 1, the largest of three trials. It is
-measured only where T without it is exceeded: it costs three runs.
 
 Integers, booleans and strings are equal, except where they are made from floats (QuantizeLinear,
 ArgMax, TopK, Cast, ...): a float at the edge between two of them falls to either side. There, too,
@@ -50,6 +50,7 @@ from rewrite.ops import registry
 UNIT = {TensorProto.FLOAT: 2.0**-24, TensorProto.FLOAT16: 2.0**-11, TensorProto.BFLOAT16: 2.0**-8}
 FLOOR = {2.0**-24: 2.0**-126, 2.0**-11: 4 * 2.0**-24, 2.0**-8: 2.0**-126}
 TRIALS = 3
+MOST = 0.05  # of T: a comparison that admits more says nothing
 BOUNDED = frozenset(
     {
         "Sigmoid",
@@ -100,20 +101,21 @@ EXACT = frozenset(
 class Tolerance:
     """`path`: the sum of e along the longest path; `largest`: the largest e; `length`: the longest
     sum; `floor`: an absolute error that is always admitted: some of the smallest numbers of the
-    coarsest float type; `amplification`: 1 until it is measured."""
+    coarsest float type; `own`: C, 0 until it is measured."""
 
     path: float
     largest: float
     length: int
     floor: float
-    amplification: float = 1.0
+    own: float = 0.0
 
     @property
     def relative(self) -> float:
-        return self.path * self.amplification
+        return max(self.path, min(4 * self.own, MOST))
 
     def __str__(self) -> str:
-        return f"{self.relative:.1e} (K {self.length}, ×{self.amplification:.3g})"
+        measured = f", C {self.own:.1e}" if self.own else ""
+        return f"{self.relative:.1e} (K {self.length}{measured})"
 
 
 # --- the model ---------------------------------------------------------------------------------
@@ -258,7 +260,7 @@ def judge(source: Source, feeds: Feeds, expected: Sequence[Any], found: Sequence
     changed = disturbed(source.proto, feeds, tolerance.largest, _by_runtime)
     if not changed:
         return Verdict(used, tolerance, reason)
-    tolerance = amplified(tolerance, expected, changed)
+    tolerance = measured(tolerance, expected, changed)
     used, reason = compare(source.proto, expected, found, tolerance, changed)
     return Verdict(used, tolerance, reason)
 
@@ -390,10 +392,11 @@ def _moved(array: Any, rng: np.random.Generator, relative: float) -> Any:
         return np.asarray(array.astype(np.float64) * factors).astype(array.dtype)
 
 
-def amplified(
+def measured(
     tolerance: Tolerance, expected: Sequence[Any], changed: Sequence[Sequence[Any]]
 ) -> Tolerance:
-    largest = 1.0
+    """The tolerance with C, from outputs of disturbed runs."""
+    largest = 0.0
     for trial in changed:
         for wanted, got in zip(expected, trial, strict=True):
             if (
@@ -401,6 +404,6 @@ def amplified(
                 and is_float(wanted)
                 and np.shape(got) == wanted.shape
             ):
-                used, _ = _floats(wanted, np.asarray(got), tolerance.largest, tolerance.floor)
-                largest = max(largest, used if np.isfinite(used) else 1.0)
-    return replace(tolerance, amplification=largest)
+                change, _ = _floats(wanted, np.asarray(got), 1.0, 0.0)
+                largest = max(largest, change if np.isfinite(change) else 0.0)
+    return replace(tolerance, own=largest)

@@ -21,7 +21,7 @@ from rewrite.audit.feeds import Feeds, is_float
 from rewrite.audit.runtimes import CannotRunError, OnnxRuntime, Source, has_onnxruntime
 from rewrite.ops.dtypes import to_numpy
 from rewrite.schema import DTYPE_OF
-from tests.bench.models_tolerance import amplified, compare, disturbed, tolerance_of
+from tests.bench.models_tolerance import compare, disturbed, measured, tolerance_of
 from tests.runtime.graphs.models import Drawn
 from tests.runtime.interpreter import Interpreter
 
@@ -108,7 +108,7 @@ def _differ(drawn: Drawn, expected: Results, found: Results, oracle: Oracle) -> 
     changed = disturbed(drawn.model, drawn.feeds, tolerance.largest, oracle)
     if not changed:
         return reason
-    tolerance = amplified(tolerance, expected, changed)
+    tolerance = measured(tolerance, expected, changed)
     return compare(drawn.model, expected, found, tolerance, None)[1]
 
 
