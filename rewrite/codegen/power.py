@@ -212,10 +212,12 @@ def _raised_integer(f: Function, x: Value, y: Value, x_signed: bool, y_signed: b
 def saturated(f: Function, x: Value, type_: str, signed: bool) -> Value:
     """A float truncated to an integer; the nearest one out of range, 0 of NaN.
 
-    Vectors of narrow integers are bounded first and go by way of i32: LLVM's own saturating
+    Vectors are bounded first, those of narrow integers go by way of i32: LLVM's own saturating
     conversion takes their lanes one by one.
     """
     width = bits(type_)
+    if lanes(type_) and width >= 32 and signed:
+        return _saturated_wide(f, x, type_)
     if lanes(type_) and width <= 16:
         low = -(1 << (width - 1)) if signed else 0
         high = (1 << (width - 1)) - 1 if signed else (1 << width) - 1
@@ -225,3 +227,17 @@ def saturated(f: Function, x: Value, type_: str, signed: bool) -> Value:
         return f.cast("trunc", f.cast("fptosi", bounded, like(type_, "i32")), type_)
     name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{suffix(type_)}.{suffix(x.type)}"
     return f.call(name, type_, x)
+
+
+def _saturated_wide(f: Function, x: Value, type_: str) -> Value:
+    """Vectors of i32 and i64. The largest integer may lie between floats: it is put in behind."""
+    width, digits = bits(type_), 24 if bits(x.type) == 32 else 53
+    low = -float(1 << (width - 1))
+    most = (1 << (width - 1)) - (1 << max(0, width - 1 - digits))  # a float, if it fits
+    number = f.select(f.compare("==", x, x), x, 0.0)
+    bounded = f.select(f.compare(">", number, low), number, low)
+    bounded = f.select(f.compare("<", bounded, float(most)), bounded, float(most))
+    found = f.cast("fptosi", bounded, type_)
+    if most == (1 << (width - 1)) - 1:
+        return found
+    return f.select(f.compare(">=", x, -low), (1 << (width - 1)) - 1, found)
