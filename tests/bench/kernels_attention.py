@@ -27,7 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from rewrite.codegen.isa import native
 from rewrite.graph import io
-from rewrite.plan.specs.attention import Attention, Integers, bits_of, blocks_of, scratch_of
+from rewrite.plan.specs.attention import (
+    FEW,
+    Attention,
+    FewQueries,
+    Integers,
+    bits_of,
+    blocks_of,
+    scratch_of,
+    scratch_of_few,
+)
 from rewrite.runtime.objects import objects_for
 from rewrite.runtime.session import Options, Session
 from tests.codegen.harness import SIGNATURE, address, aligned
@@ -80,22 +89,24 @@ def attention(queries: int, keys: int, causal: bool = False) -> Case:
     shapes = ((queries, hidden), (keys, hidden), (keys, hidden))
     q, k, v = (aligned(s, np.float32, RNG.standard_normal(s)) for s in shapes)
     out = aligned((queries, hidden), np.float32)
-    spec = Attention("f32", HEAD, HEAD, right=causal)
+    base = Attention("f32", HEAD, HEAD, right=causal)
+    few = queries <= FEW
+    spec = FewQueries(base) if few else base
+    scratch = scratch_of_few(FewQueries(base), keys) if few else scratch_of(base, keys)
     integers = Integers(
         HEADS, 1, queries, keys, blocks_of(queries), 0, 0, 0, 0,
         *(0, HEAD, hidden) * 4, 0, 0, 0, bits_of(HEAD**-0.5), bits_of(1.0),
     )  # fmt: skip
     words = [address(a) for a in (q, k, v, out)] + integers.words()
     table = np.array(words, np.int64)
-    room = aligned((scratch_of(spec, keys),), np.uint8)
+    room = aligned((scratch,), np.uint8)
     call = SIGNATURE(objects_for(native()).address(spec))
     items = HEADS * blocks_of(queries)
     kept = (q, k, v, out, table, room)
 
     def ours() -> Array:
         call(address(table), 0, items, address(room))
-        found: Array = kept[3]
-        return found
+        return np.asarray(kept[3])
 
     node = helper.make_node(
         "MultiHeadAttention", ["q", "k", "v"], ["y"], domain="com.microsoft", num_heads=HEADS,

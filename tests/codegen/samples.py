@@ -44,6 +44,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "Depthwise": ("test_Conv2d_depthwise_padded",),
     "Dft": ("test_dft_opset19",),
     "Extremes": ("test_dynamicquantizelinear",),
+    "FewQueries": ("few queries",),
     "GatherElements": ("test_gather_elements_negative_indices",),
     "GatherRows": ("test_gather_0", "test_gather_2d_indices"),
     "Gemm": ("product", "half product", "integer product", "test_matmul_4d"),
@@ -278,6 +279,15 @@ def quantized_lstm() -> Sample:
     )
 
 
+def few_queries() -> Sample:
+    """Attention of one new token."""
+    node = helper.make_node(
+        "MultiHeadAttention", ["q", "k", "v"], ["y"], domain="com.microsoft", num_heads=2
+    )
+    feeds = {"q": _floats(1, 1, 32), "k": _floats(1, 9, 32, seed=1), "v": _floats(1, 9, 32, seed=2)}
+    return _by_onnxruntime("few queries", [node], feeds, {}, 1e-5, 1e-5)
+
+
 def table() -> Sample:
     """A function of codes, looked up."""
     names = ["x", "xs", "xz", "ys", "yz"]
@@ -295,6 +305,7 @@ def table() -> Sample:
 MODELS: dict[str, Callable[[], Sample]] = {
     "chain": chain,
     "convolution": convolution,
+    "few queries": few_queries,
     "gelu": gelu,
     "half chain": half_chain,
     "half product": half_product,

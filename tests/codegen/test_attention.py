@@ -16,7 +16,15 @@ import pytest
 from rewrite.codegen.compile import to_object
 from rewrite.codegen.isa import AARCH64, BASELINE, Isa
 from rewrite.codegen.kernel import generate
-from rewrite.plan.specs.attention import Attention, Integers, bits_of, blocks_of, scratch_of
+from rewrite.plan.specs.attention import (
+    Attention,
+    FewQueries,
+    Integers,
+    bits_of,
+    blocks_of,
+    scratch_of,
+    scratch_of_few,
+)
 from tests.codegen.harness import isas, run
 
 Array = np.ndarray
@@ -100,7 +108,7 @@ def spec_of(c: Case) -> Attention:
     )
 
 
-def computed(c: Case, isa: Isa | None = None, splits: int = 1) -> Array:
+def computed(c: Case, isa: Isa | None = None, splits: int = 1, few: bool = False) -> Array:
     b, heads, rows, head = c.q.shape
     kv_heads, keys, value = c.k.shape[1], c.k.shape[2], c.v.shape[3]
     (q, qs), (k, ks), (v, vs) = (strided(x, c.packed) for x in (c.q, c.k, c.v))
@@ -121,16 +129,16 @@ def computed(c: Case, isa: Isa | None = None, splits: int = 1) -> Array:
     spec = spec_of(c)
     operands = [x for x in (q, k, v, mask, c.lengths, o) if x is not None]
     items = b * heads * blocks_of(rows)
-    status = run(
-        spec, [*operands, *integers.words()], items,
-        isa=isa, splits=splits, scratch=scratch_of(spec, keys),
-    )  # fmt: skip
+    kernel = FewQueries(spec) if few else spec
+    scratch = scratch_of_few(kernel, keys) if few else scratch_of(spec, keys)
+    words = [*operands, *integers.words()]
+    status = run(kernel, words, items, isa=isa, splits=splits, scratch=scratch)
     assert status == 0
     return o
 
 
-def check(c: Case, isa: Isa | None = None, splits: int = 1) -> None:
-    found = computed(c, isa, splits).astype(np.float64)
+def check(c: Case, isa: Isa | None = None, splits: int = 1, few: bool = False) -> None:
+    found = computed(c, isa, splits, few).astype(np.float64)
     want = expected(c)
     assert found.shape == want.shape
     np.testing.assert_allclose(found, want, rtol=0, atol=TOLERANCE[NAME[c.q.dtype]])
@@ -292,3 +300,38 @@ def test_softcap(isa: Isa) -> None:
     mask = np.where(np.eye(5, 7) > 0, -np.inf, 0.5).astype(np.float32)[None, None]
     check(Case(*operands(), softcap=2.0, scale=0.9), isa)
     check(Case(*operands(), softcap=30.0, scale=30.0, mask=mask), isa)
+
+
+# --- few queries ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isa", isas(), ids=lambda i: f"{i.vector_bytes}")
+@pytest.mark.parametrize("keys", [1, 16, 75])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_few_queries(dtype: str, keys: int, isa: Isa) -> None:
+    c = Case(*operands(2, 4, 3, keys, 64, 160, kv_heads=2, dtype=dtype))
+    check(c, isa, splits=3, few=True)
+
+
+@pytest.mark.parametrize("isa", isas(), ids=lambda i: f"{i.vector_bytes}")
+def test_what_few_queries_see(isa: Isa) -> None:
+    given = operands(3, 2, 2, 75, 32, 16)
+    mask = np.random.default_rng(1).random((3, 1, 2, 75)) < 0.7
+    mask[1, 0, 1] = False
+    added = np.where(mask, 0.3, -np.inf).astype(np.float32)
+    lengths = np.array([75, 0, 20], np.int32)
+    check(Case(*given, mask=mask), isa, few=True)
+    check(Case(*given, mask=added[:, :, :1]), isa, few=True)
+    check(Case(*given, right=0, offset=40), isa, few=True)
+    check(Case(*given, left=9, right=3, offset=70), isa, few=True)
+    check(Case(*given, right=0, offset=-1), isa, few=True)
+    check(Case(*given, lengths=lengths, from_end=True, right=0), isa, few=True)
+    check(Case(*given, softcap=2.0), isa, few=True)
+
+
+def test_few_queries_without_keys() -> None:
+    given = operands(1, 2, 2, 40, 32, 16)
+    mask = np.zeros((1, 1, 1, 40), bool)
+    assert not computed(Case(*given, mask=mask), few=True).any()
+    nan = computed(Case(*given, mask=mask, empty_is_zero=False), few=True)
+    assert np.isnan(nan).all()

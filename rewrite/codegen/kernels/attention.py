@@ -65,10 +65,12 @@ def tiling_of(isa: Isa, spec: Attention) -> Tiling:
 
 @emits(Attention)
 def attention(k: Kernel, spec: Attention) -> None:
-    _Attention(k, spec).write()
+    Writer(k, spec).write()
 
 
-class _Attention:
+class Writer:
+    """One kernel under construction: its words, its regions of scratch."""
+
     def __init__(self, k: Kernel, spec: Attention) -> None:
         self.k, self.f, self.isa, self.spec = k, k.f, k.isa, spec
         self.tiling = tiling_of(k.isa, spec)
@@ -91,11 +93,7 @@ class _Attention:
         kv_heads = f.binary("udiv", w["heads"], w["group"])
 
         def item(index: Value, packed: Value) -> Value:
-            head_index = f.binary("udiv", index, w["blocks"])
-            block = f.sub(index, f.mul(head_index, w["blocks"]))
-            b = f.binary("udiv", head_index, w["heads"])
-            h = f.sub(head_index, f.mul(b, w["heads"]))
-            kv = f.binary("udiv", h, w["group"])
+            b, h, kv, block = self.places(index)
             given, keys = self.keys_of(b)
             wanted: Value = f.add(f.mul(b, kv_heads), kv)
             f.if_(
@@ -109,6 +107,15 @@ class _Attention:
             return wanted
 
         f.loop(self.k.begin, self.k.end, item, [f.i64(-1)])
+
+    def places(self, item: Value) -> tuple[Value, Value, Value, Value]:
+        """Batch, head of the queries, head of the keys, block of queries."""
+        f, w = self.f, self.words
+        head_index = f.binary("udiv", item, w["blocks"])
+        block = f.sub(item, f.mul(head_index, w["blocks"]))
+        b = f.binary("udiv", head_index, w["heads"])
+        h = f.sub(head_index, f.mul(b, w["heads"]))
+        return b, h, f.binary("udiv", h, w["group"]), block
 
     def least(self, x: Value, y: Value) -> Value:
         return self.f.select(self.f.compare("<", x, y), x, y)

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from rewrite.plan.specs.attention import Attention, Integers, bits_of, blocks_of, scratch_of
+from rewrite.plan.specs.attention import (
+    FEW,
+    Attention,
+    FewQueries,
+    Integers,
+    accumulator,
+    bits_of,
+    blocks_of,
+    scratch_of,
+    scratch_of_few,
+)
 from rewrite.plan.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -68,13 +78,20 @@ def attend(low: Lowering, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scores: 
         bits_of(scores.scale), bits_of(scores.softcap or 1.0),
     )  # fmt: skip
     operands = [t for t in (q, k, v, mask, scores.lengths, out) if t is not None]
+    words: list[Tensor | int] = [*operands, *integers.words()]
+    flops = 2 * batch * heads * queries * keys * (head + value)
+    lanes = low.machine.lanes(accumulator(spec.dtype))
+    if queries <= FEW and head % lanes == 0 and value % lanes == 0:
+        few = FewQueries(spec)
+        low.call(few, words, batch * heads, scratch=scratch_of_few(few, keys), flops=flops)
+        return
     low.call(
         spec,
-        [*operands, *integers.words()],
+        words,
         batch * heads * blocks_of(queries),
         grain=blocks_of(queries),
         scratch=scratch_of(spec, keys),
-        flops=2 * batch * heads * queries * keys * (head + value),
+        flops=flops,
     )
 
 

@@ -12,6 +12,7 @@ from rewrite.plan.spec import Spec
 from rewrite.plan.view import BYTES
 
 ROWS = 32  # query rows of one work item
+FEW = 3  # queries that are worked on one by one
 _WIDEST = 64  # elements of the widest panel into which codegen packs values
 _KEYS = 16  # keys are packed in blocks of this many at most
 
@@ -43,6 +44,16 @@ class Attention(Spec):
     from_end: bool = False
     softcap: bool = False
     empty_is_zero: bool = False  # a query without any key gives zeros; otherwise NaN
+
+
+@dataclass(frozen=True, slots=True)
+class FewQueries(Spec):
+    """The same for a few queries: keys and values are read once, from where they lie.
+
+    Elements of a query, key and value are whole vectors of the machine. Items: (batch, head).
+    """
+
+    base: Attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,11 @@ def regions(spec: Attention, rows: int, width: int) -> tuple[int, int]:
     per_key = size * (spec.head + padded + rows)
     fixed = size * (rows * spec.head + 4 * rows + padded) + 16 * 64
     return per_key, fixed
+
+
+def scratch_of_few(spec: FewQueries, keys: int) -> int:
+    """The scores of one query."""
+    return BYTES[accumulator(spec.base.dtype)] * (keys + _WIDEST) + 64
 
 
 def scratch_of(spec: Attention, keys: int) -> int:
