@@ -137,7 +137,7 @@ def _reduced(f: Function, isa: Isa, x: Value) -> tuple[Value, Value]:
     """n (at least its low two bits) and r; NaN of infinity."""
     near = _near_with_fma(f, x) if isa.fma else _near_in_double(f, x)
     far = f.compare(">", magnitude(f, x), _FAR)
-    n, r = f.if_(any_lane(f, far), lambda: _far(f, x, far, *near), lambda: near, 2)
+    n, r = f.if_(any_lane(f, far), lambda: _far(f, x, *near), lambda: near, 2)
     return n, r
 
 
@@ -161,20 +161,29 @@ def _near_in_double(f: Function, x: Value) -> tuple[Value, Value]:
     return f.bitcast(shifted, integers_like(x)), f.cast("fptrunc", r, x.type)
 
 
-def _far(f: Function, x: Value, far: Value, n: Value, r: Value) -> tuple[Value, Value]:
-    """The lanes that are far, one by one."""
+def _far(f: Function, x: Value, n: Value, r: Value) -> tuple[Value, Value]:
+    """The lanes that are far, one by one; the others as they are."""
     if _FAR_FUNCTION not in f.module.names():
         _write_far(f)
     if not lanes(x.type):
-        n, r = _called(f, x)
-        return n, r
-    for lane in range(lanes(x.type)):
-        chosen = f.extract(far, lane)
-        given = f.select(chosen, f.extract(x, lane), f.const(0.0, "float"))
-        one_n, one_r = _called(f, given)
-        n = f.insert(n, f.select(chosen, one_n, f.extract(n, lane)), lane)
-        r = f.insert(r, f.select(chosen, one_r, f.extract(r, lane)), lane)
-    return n, r
+        return _called(f, x)
+    places = [f.slot(v.type) for v in (x, n, r)]
+    for place, value in zip(places, (x, n, r), strict=True):
+        f.store(value, place)
+
+    def turn(lane: Value) -> None:
+        given, whole, rest = (f.at(p, lane, "i32") for p in places)
+        one = f.load("float", given)
+
+        def replace() -> None:
+            one_n, one_r = _called(f, one)
+            f.store(one_n, whole)
+            f.store(one_r, rest)
+
+        f.if_(f.compare(">", magnitude(f, one), _FAR), replace)
+
+    f.loop(0, lanes(x.type), turn)
+    return f.load(n.type, places[1]), f.load(r.type, places[2])
 
 
 def _called(f: Function, x: Value) -> tuple[Value, Value]:
