@@ -16,7 +16,7 @@ from rewrite.codegen.value import Value
 from rewrite.plan.specs.conv import After
 from rewrite.plan.view import BYTES
 
-SHORT = 6  # steps of a program that may stand behind every accumulator
+SHORT = 9  # steps of a program that may stand behind every accumulator
 
 
 def pieces(count: int, widest: int) -> list[tuple[int, int]]:

@@ -202,12 +202,13 @@ def quantized_refusal(op: Instance) -> str | None:
         return f"a window over {len(op.shape(0)) - 2} dimensions"
     taps = np.prod(op.shape(0)[1:]) if op.name.startswith("QLinearG") else np.prod(
         op.integers("kernel_shape") or (1,))  # fmt: skip
-    return "a window of more than 4096 elements" if taps > _MOST_EXACT else None
+    return "a window of more than 2^19 elements" if taps > _MOST_EXACT else None
 
 
-# A quotient of f64 is rounded to the right code where no other quotient is as near to a half:
-# x_s sum / (count y_s) has a distance of at least 2^-24 / count from halves that it is not.
-_MOST_EXACT = 4096
+# Numerator x_s sum and denominator count y_s are exact in f64: with c bits of count they have at
+# most 32 + c and 24 + c digits. Their quotient is no half without being at least 2^-(33 + c) of
+# itself away from every half, and is rounded by 2^-53 of itself: enough for c up to 19.
+_MOST_EXACT = 1 << 19
 
 
 @lowers("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
