@@ -78,7 +78,7 @@ class Product:
         strides = [(self.a.strides[0] // item,), (b_stride,), (m * (n + 3),)]
         table = offsets((batch,), *strides, *((s[0],) for _, s in self.extra))
         rows = row_schedule(m, self.spec.heights)
-        words: list[Array | int] = [self.a, packed, init.astype(total), table]
+        words: list[Array | int] = [self.a, packed, init.astype(total), table, table]
         words += [x for x, _ in self.extra]
         words += [out, n, steps, self.a.strides[1] // item, panel, n + 3]
         words += [0 if self.bias is None else columns, rows.height, rows.whole, rows.code]
@@ -233,7 +233,8 @@ def test_division_by_zero_is_a_fault(isa: Isa) -> None:
     for bad in (False, True):
         by = np.array([1, 2, 3, 4, 0 if bad else 6], np.int32)
         out = np.zeros((1, 5), np.int32)
-        words = [a, packed, np.zeros(tile.columns, np.int32), np.zeros(4, np.int64), by, out]
+        none = np.zeros(4, np.int64)
+        words = [a, packed, np.zeros(tile.columns, np.int32), none, none, by, out]
         words += [5, 2, 2, 0, 5, 0, 1, 1, 0, 1, 1, 0, 0]
         status = run(spec, words, 1, isa=isa, scratch=4096)
         assert status == (2 if bad else 0)
@@ -248,7 +249,8 @@ def as_it_lies(isa: Isa, spec: Gemm, a: Array, b: Array, splits: int) -> Array:
     panel = columns if spec.right == "rows" else columns * row
     out = np.full((m, n + 2), 77).astype(NUMPY[spec.out])
     rows = row_schedule(m, spec.heights)
-    words: list[Array | int] = [a, b, np.zeros(columns, NUMPY[spec.total]), np.zeros(3, np.int64)]
+    none = np.zeros(3, np.int64)
+    words: list[Array | int] = [a, b, np.zeros(columns, NUMPY[spec.total]), none, none]
     words += [out, n, k, a.strides[0] // a.itemsize, panel, n + 2, 0, rows.height, rows.whole]
     words += [rows.code, rows.tiles, 1, row]
     scratch = (max(spec.heights) + k) * columns * 8

@@ -26,6 +26,7 @@ class _Words:
     b: Value
     init: Value
     table: Value
+    scalars: Value
     operands: list[Value]
     out: Value
     n: Value
@@ -59,15 +60,15 @@ class _Panel:
 
 def _words(k: Kernel, spec: Gemm) -> _Words:
     f, n = k.f, len(spec.operands)
-    pointers = [k.pointer(i) for i in range(5 + n)]
-    w = [k.integer(5 + n + i) for i in range(12 + n)]
+    pointers = [k.pointer(i) for i in range(6 + n)]
+    w = [k.integer(6 + n + i) for i in range(12 + n)]
     scaled = {2: spec.a, 3: spec.b, 4: spec.out, 5: spec.total, 11: spec.b}
     for index, dtype in scaled.items():
         w[index] = f.mul(w[index], BYTES[dtype])
     rows = [f.mul(w[12 + i], BYTES[o.dtype]) for i, o in enumerate(spec.operands)]
-    a, b, init, table, *operands, out = pointers
+    a, b, init, table, scalars, *operands, out = pointers
     return _Words(
-        a=a, b=b, init=init, table=table, operands=operands, out=out,
+        a=a, b=b, init=init, table=table, scalars=scalars, operands=operands, out=out,
         n=w[0], steps=w[1], a_row=w[2], b_panel=w[3], out_row=w[4], init_panel=w[5],
         height=w[6], whole=w[7], tail=w[8], tiles=w[9], block=w[10], b_row=w[11],
         operand_rows=rows,
@@ -189,7 +190,8 @@ class _Driver:
             passed: list[Value] = []
             for pointer, row in zip(panel.operands, w.operand_rows, strict=True):
                 passed += [f.at(pointer, start * row), row]
-            finish.call(f, cells, height, panel.count, out, w.out_row, *passed)
+            place = [cells, height, panel.count, out, w.out_row, w.scalars]
+            finish.call(f, *place, *passed)
 
         if finish.trivial:
             f.if_(panel.whole, lambda: None, then)

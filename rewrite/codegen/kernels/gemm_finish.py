@@ -23,8 +23,8 @@ _FEW_STEPS = 4
 
 
 class Finish:
-    """`name(cells, rows, count, out, out_row, x0, x0_row, ...)`: `count` columns; strides in
-    bytes. The result is the number of a fault, or 0."""
+    """`name(cells, rows, count, out, out_row, scalars, x0, x0_row, ...)`: `count` columns; strides
+    in bytes. The result is the number of a fault, or 0."""
 
     def __init__(self, k: Kernel, spec: Gemm) -> None:
         self.k, self.spec, self.isa = k, spec, k.isa
@@ -36,11 +36,16 @@ class Finish:
         self.strides = [1, 1, *(o.stride for o in spec.operands)]
         names = [f"x{i}" for i in range(len(spec.operands))]
         parameters = [("ptr", "cells"), ("i64", "rows"), ("i64", "count"), ("ptr", "out"),
-                      ("i64", "out_row")]  # fmt: skip
+                      ("i64", "out_row"), ("ptr", "scalars")]  # fmt: skip
         for name in names:
             parameters += [("ptr", name), ("i64", f"{name}_row")]
         self.f: Function = k.module.function(self.name, parameters, "i64", internal=True)
         self._status: Value | None = None
+        # Behind the registers that they are kept in, the rows are a loop.
+        self.scalars = [
+            load(self.f, k.isa, dtype, self.f.at(self.f.arg("scalars"), 8 * i), self.lanes, 0)
+            for i, dtype in enumerate(spec.scalars)
+        ]
         self._write([self.f.arg(n) for n in ("cells", "out", *names)],
                     [self.f.arg(n) for n in ("out_row", *(f"{n}_row" for n in names))])  # fmt: skip
 
@@ -119,6 +124,7 @@ class Finish:
         values = [load(f, isa, spec.total, places[0], self.lanes)]
         for dtype, place, stride in zip(self.dtypes[2:], places[2:], self.strides[2:], strict=True):
             values.append(load(f, isa, dtype, place, self.lanes, stride))
+        values += self.scalars
         if spec.body is None:
             return values[0]
 

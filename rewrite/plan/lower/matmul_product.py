@@ -22,7 +22,7 @@ from rewrite.plan.lower.matmul_factors import (
     plain,
     rows,
 )
-from rewrite.plan.lower.matmul_tail import Tail, peeled
+from rewrite.plan.lower.matmul_tail import Tail, lifted, peeled
 from rewrite.plan.packing import offsets, padded
 from rewrite.plan.spec import Body
 from rewrite.plan.specs.gemm import Gemm, Operand, row_schedule
@@ -178,6 +178,7 @@ def _call(low: Lowering, job: _Job, right: Factor) -> None:
     left, out, scheme, tile = job.left, job.out, job.scheme, right.tile
     *batch, m, n = out.shape
     given = [_columns(low, t) for t in job.given]
+    body, scalars, numbers = lifted(job.body)
     spec = Gemm(
         form=scheme.form,
         a=scheme.a,
@@ -187,8 +188,9 @@ def _call(low: Lowering, job: _Job, right: Factor) -> None:
         columns=tile.columns,
         heights=tile.heights,
         right=right.kind,
-        body=job.body,
+        body=body,
         operands=tuple(Operand(t.dtype, 0 if n == 1 else t.view.strides[-1]) for t in given),
+        scalars=scalars,
     )
     strides = [left.view.strides[:-2], _batch_strides(right, len(batch))]
     strides += [t.view.strides[:-2] for t in (out, *given)]
@@ -196,7 +198,8 @@ def _call(low: Lowering, job: _Job, right: Factor) -> None:
     schedule = row_schedule(m, tile.heights)
     words: list[Tensor | int] = [
         *(_flat(left), _flat(right.tensor)),
-        *(_init(low, job.bias, scheme.total, tile.columns), table, *given, out),
+        *(_init(low, job.bias, scheme.total, tile.columns), table, low.constant(numbers)),
+        *(*given, out),
         *(n, right.steps, left.view.strides[-2], right.panel),
         *(out.view.strides[-2], 0 if job.bias is None else tile.columns),
         *(schedule.height, schedule.whole, schedule.code, schedule.tiles, _BLOCK, right.row),
@@ -212,7 +215,7 @@ def _call(low: Lowering, job: _Job, right: Factor) -> None:
         grain=max(1, _GRAIN // work),
         scratch=max(tile.heights) * tile.columns * BYTES[scheme.total] + staged,
         flops=2 * prod(batch) * m * n * k,
-        overwrites=frozenset({4 + len(given)}),
+        overwrites=frozenset({5 + len(given)}),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.plan.tensor import Tensor
 
@@ -99,6 +100,45 @@ class Tail:
 def _renamed(step: Step, rename: Any) -> Step:
     args = tuple(rename(a) for a in step.args)
     return Step(step.domain, step.name, args, step.dtype, step.attributes, step.opset)
+
+
+# Steps whose constants are data of a model rather than part of a formula.
+_QUANTIZED = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear"})
+_LIFTED = frozenset({"Add", "Clip", "Div", "Max", "Min", "Mul", "Sub"}) | _QUANTIZED
+
+
+def lifted(body: Body | None) -> tuple[Body | None, tuple[str, ...], Array]:
+    """A program that makes codes takes its numbers as operands behind the others, so that one
+    piece of code serves all layers: the program, their element types, and 8 bytes of each."""
+    found: dict[str, int] = {}  # by how they are written: 0.0 is not -0.0
+    constants: list[Constant] = []
+    if body is None or not any(s.name in _QUANTIZED for s in body.steps):
+        return body, (), _NO_NUMBERS
+    for step in body.steps:
+        if step.name in _LIFTED:
+            for arg in step.args:
+                if isinstance(arg, Constant) and repr(arg) not in found:
+                    found[repr(arg)] = len(found)
+                    constants.append(arg)
+    first, count = len(body.dtypes), len(found)
+
+    def moved(arg: Arg | None) -> Arg | None:
+        return arg + count if isinstance(arg, int) and arg >= first else arg
+
+    def named(arg: Arg | None) -> Arg | None:
+        return first + found[repr(arg)] if isinstance(arg, Constant) else moved(arg)
+
+    steps = tuple(_renamed(s, named if s.name in _LIFTED else moved) for s in body.steps)
+    results: tuple[Any, ...] = tuple(moved(r) for r in body.results)
+    dtypes = tuple(c.dtype for c in constants)
+    numbers = np.zeros(max(count, 1), np.uint64)
+    for i, constant in enumerate(constants):
+        kind = np.dtype(to_numpy(constant.dtype))
+        numbers[i : i + 1].view(kind)[0] = constant.number
+    return Body((*body.dtypes, *dtypes), steps, results), dtypes, numbers
+
+
+_NO_NUMBERS = np.zeros(1, np.uint64)
 
 
 def peeled(

@@ -36,6 +36,7 @@ class Gemm(Spec):
     Words; strides and offsets are in elements, K is in steps of `group`:
       0 a, 1 b, 2 init: of type `total`, one row of whole panels
       3 table of offsets, s64[batches][3 + operands]: of a, b, out, each operand
+      4 scalars: numbers that the body takes behind its operands, in 8 bytes each
       then the operands, then out
       then N, K, row stride of a, panel stride of b, row stride of out, panel stride of init,
       then the rows: height of tiles, how many of them, heights of the tail (four bits each),
@@ -55,6 +56,7 @@ class Gemm(Spec):
     right: str = "panels"
     body: Body | None = None
     operands: tuple[Operand, ...] = ()
+    scalars: tuple[str, ...] = ()  # element types
 
 
 @dataclass(frozen=True, slots=True)
