@@ -100,6 +100,7 @@ def _canonical(
 ) -> tuple[Pointwise, int, int]:
     views = [*operands, *outputs]
     sizes, strides = _merged(tuple(shape), [v.strides for v in views], len(operands))
+    sizes, strides = _divided(sizes, strides, len(body.steps))
     items = sizes[0]
     sizes = (0, *sizes[1:])
     made = [View(v.dtype, sizes, s) for v, s in zip(views, strides, strict=True)]
@@ -165,6 +166,28 @@ def _merged(
             joined.append((size, steps))
     sizes = tuple(size for size, _ in joined)
     return sizes, [tuple(steps[k] for _, steps in joined) for k in range(len(views))]
+
+
+_FEW = 16  # work items that threads cannot be given evenly
+_SHORTEST = 128  # elements of a part of a dimension
+
+
+def _divided(
+    sizes: tuple[int, ...], strides: list[Strides], steps: int
+) -> tuple[tuple[int, ...], list[Strides]]:
+    """A part of the longest dimension as work items, where the first dimension gives too few."""
+    if len(sizes) == 1 or sizes[0] >= _FEW or prod(sizes) * (1 + steps) < 4 * _GRAIN:
+        return sizes, strides
+    axis = max(range(1, len(sizes)), key=lambda a: (sizes[a], a))
+    most = min(8 * _FEW, sizes[axis] // _SHORTEST)
+    parts = [k for k in range(_FEW, most + 1) if sizes[axis] % k == 0]
+    if not parts:
+        return sizes, strides
+    # Whole vectors, if there is such a part; the fewest items.
+    count = min(parts, key=lambda k: (sizes[axis] // k % _FEW != 0, k))
+    length = sizes[axis] // count
+    divided = (count, *sizes[:axis], length, *sizes[axis + 1 :])
+    return divided, [(v[axis] * length, *v) for v in strides]
 
 
 def _order(shape: tuple[int, ...], views: Sequence[Strides], first_output: int) -> list[int]:

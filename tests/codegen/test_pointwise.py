@@ -305,6 +305,19 @@ def test_work_items() -> None:
     assert items == 48
 
 
+def test_few_rows_are_divided() -> None:
+    """Three long rows are more than three work items; each element is still computed once."""
+    for shape, expected in (((3, 224 * 224), 16), ((3, 50177), 3), ((2, 64), 2)):
+        row = broadcast(dense("f32", (shape[0], 1)), shape)
+        items = pointwise(shape, [dense("f32", shape), row], [dense("f32", shape)], ADD)[1]
+        assert items == expected
+        x, y = laid(shape), widened((shape[0], 1), shape)
+        assert np.array_equal(computed(ADD, [x, y], None, None, 3), x.array + y.array)
+    shape = (50176, 3)
+    x, y = laid(shape, (1, 0)), widened((3,), shape)
+    assert np.array_equal(computed(ADD, [x, y], (1, 0), None, 5), x.array + y.array)
+
+
 @pytest.mark.parametrize("isa", [AARCH64, AVX2, BASELINE], ids=["aarch64", "avx2", "baseline"])
 def test_other_machines(isa: Isa) -> None:
     """The same kernels in code for machines that are not here, with their vector instructions."""
