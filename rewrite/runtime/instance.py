@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ from rewrite.codegen.runloop_layout import (
 )
 from rewrite.errors import RewriteError, error
 from rewrite.ops.dtypes import to_numpy
-from rewrite.plan.spec import FAULTS, Call, Place, Plan
-from rewrite.plan.view import View
+from rewrite.plan.spec import FAULTS, Call, Place, Plan, Pointwise
+from rewrite.plan.view import BYTES, View
 from rewrite.runtime import profile
 from rewrite.runtime.forks import renew_after_fork
 from rewrite.runtime.memory import ALIGNMENT, Array, address_of, aligned, data_header, words
@@ -230,9 +230,8 @@ class _Memory:
         patches: list[int] = []
         at = 0
         for call in calls:
+            _assert_inside(call, sizes)
             for word in call.words:
-                if isinstance(word, Place):
-                    _assert_inside(call, word, sizes)
                 if not isinstance(word, Place):
                     self.words[at] = word
                 elif word.region in first:
@@ -270,14 +269,38 @@ def _nanoseconds(call: Call) -> float:
     return call.bytes / 32 + call.flops / 64
 
 
-def _assert_inside(call: Call, place: Place, sizes: dict[str, list[int]]) -> None:
+def _assert_inside(call: Call, sizes: dict[str, list[int]]) -> None:
     """A plan is trusted; a mistake in one must show here, not as a crash."""
-    buffers = sizes[place.region]
-    assert 0 <= place.index < len(buffers), f"{call.label}: no {place.region} {place.index}"
-    assert 0 <= place.offset <= buffers[place.index], (
-        f"{call.label}: offset {place.offset} in {place.region} {place.index}"
-        f" of {buffers[place.index]} bytes"
-    )
+    views = _views(call)
+    for k, place in enumerate(call.words):
+        if not isinstance(place, Place):
+            continue
+        buffers = sizes[place.region]
+        assert 0 <= place.index < len(buffers), f"{call.label}: no {place.region} {place.index}"
+        low, high = _reach(views[k]) if views else (0, 0)
+        first, last = place.offset + low, place.offset + high
+        assert 0 <= first <= last <= buffers[place.index], (
+            f"{call.label}: bytes {first} to {last} of {place.region} {place.index},"
+            f" which has {buffers[place.index]}"
+        )
+
+
+def _views(call: Call) -> list[View]:
+    """Of the call's words, where its spec says them; the first dimension is that of the items."""
+    spec = call.spec
+    if not isinstance(spec, Pointwise):
+        return []
+    views = [*spec.operands, *spec.outputs]
+    return [replace(v, shape=(call.items, *v.shape[1:])) if v.shape else v for v in views]
+
+
+def _reach(view: View) -> tuple[int, int]:
+    """The bytes of a view, from its first element on; strides may be negative."""
+    if view.size == 0:
+        return 0, 0
+    ends = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]
+    width = BYTES[view.dtype]
+    return width * sum(min(e, 0) for e in ends), width * (sum(max(e, 0) for e in ends) + 1)
 
 
 def _span(view: View) -> int:

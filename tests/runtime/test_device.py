@@ -18,7 +18,7 @@ from rewrite.codegen.ir import Module
 from rewrite.codegen.isa import AARCH64, AVX2, BASELINE, host_isa, isa_of, native
 from rewrite.codegen.kernel import Code
 from rewrite.errors import RewriteError
-from rewrite.plan.spec import Call, Place, Plan
+from rewrite.plan.spec import Body, Call, Place, Plan, Pointwise, Step
 from rewrite.plan.view import View
 from rewrite.runtime import memory
 from rewrite.runtime.device import CpuDevice
@@ -243,12 +243,12 @@ def test_views_with_strides(device: CpuDevice) -> None:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (Place("arena", 0, 65), "offset 65 in arena 0 of 64 bytes"),
+        (Place("arena", 0, 65), "bytes 65 to 65 of arena 0, which has 64"),
         (Place("arena", 1), "no arena 1"),
         (Place("constant", 0), "no constant 0"),
         (Place("input", 1), "no input 1"),
-        (Place("input", 0, 24), "offset 24 in input 0 of 20 bytes"),
-        (Place("output", 0, -4), "offset -4 in output 0"),
+        (Place("input", 0, 24), "bytes 24 to 24 of input 0, which has 20"),
+        (Place("output", 0, -4), "bytes -4 to -4 of output 0"),
     ],
 )
 def test_operands_outside_of_buffers_are_a_mistake(
@@ -257,6 +257,37 @@ def test_operands_outside_of_buffers_are_a_mistake(
     call = Call(AddNumber(1.0), (place, Place("output", 0)), 5, label="bad")
     with pytest.raises(AssertionError, match=words):
         device.load(Plan((call,), 64, (), (view(5),), (view(5),)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset", "words"),
+    [
+        ((4,), (2,), 0, "bytes 0 to 28 of input 0, which has 20"),
+        ((2, 4), (0, 1), 8, "bytes 8 to 24 of input 0"),
+        ((5,), (-1,), 12, "bytes -4 to 16 of input 0"),
+        ((5,), (-1,), 16, None),
+        ((2, 5), (0, 1), 0, None),
+    ],
+)
+def test_views_outside_of_buffers_are_a_mistake(
+    device: CpuDevice,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    words: str | None,
+) -> None:
+    body = Body(("f32",), (Step("", "Neg", (0,), "f32"),), (1,))
+    out = view(*shape)
+    free = (0, *shape[1:])  # the items say how many there are
+    operand, result = View("f32", free, strides), View("f32", free, out.strides)
+    spec = Pointwise(free, (operand,), (result,), body)
+    call = Call(spec, (Place("input", 0, offset), Place("output", 0)), shape[0], label="bad")
+    plan = Plan((call,), 0, (), (view(5),), (out,))
+    if words is None:
+        device.load(plan)
+        return
+    with pytest.raises(AssertionError, match=words):
+        device.load(plan)
 
 
 def test_too_much_memory(device: CpuDevice) -> None:
