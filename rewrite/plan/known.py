@@ -22,6 +22,7 @@ from rewrite.ops.infer import infer
 from rewrite.plan.instance import Array, Instance, implied, is_concrete, legacy_contents, sizes
 from rewrite.plan.program import Op
 from rewrite.plan.proto import infer_by_onnx
+from rewrite.plan.undecided import decided
 from rewrite.schema import UNKNOWN, Type
 
 MOST_FOLDED = 1 << 12  # elements of operands of what is computed when a plan is made
@@ -79,6 +80,8 @@ def _output_types(op: Op, made: Instance) -> tuple[Type, ...]:
         )  # fmt: skip
         if found is None:
             found = infer_by_onnx(op, made.inputs, made.contents)
+        elif found:
+            found = decided(op, made, found)
     except (InferenceError, onnx.shape_inference.InferenceError) as problem:
         reason = str(problem).splitlines()[0]
         raise error(

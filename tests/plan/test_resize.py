@@ -61,6 +61,16 @@ def test_nearest(rule: str) -> None:
          nearest_mode=rule)  # fmt: skip
 
 
+def test_sizes_are_products_in_float32() -> None:
+    """0.7 is less than seven tenths in float32, and its product with 10 is 7 there."""
+    x = normal(1, 1, 10, 10)
+    operands = [x, None, floats(1, 1, 0.7, 0.7)]
+    (want,) = reference("Resize", [x, None, None, np.array([1, 1, 7, 7])], mode="linear")
+    (got,) = run("Resize", operands, known=(2,), mode="linear")
+    assert got.shape == want.shape == (1, 1, 7, 7)
+    close(1e-5)(got, want)
+
+
 @pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_sizes_of_some_axes(policy: str, mode: str) -> None:
