@@ -157,19 +157,28 @@ class Writer:
 
     def scores(self, b: Value, h: Value, first: Value, low: Value, high: Value) -> list[Value]:
         """Scores of all keys; the largest one of each query."""
-        f, spec, step = self.f, self.spec, self.tiling.keys
+        f, spec = self.f, self.spec
         largest = [f.const(float("-inf"), self.vector)] * self.tiling.query_vectors
         mask = self.mask_row(b, h)
-        edge = low
-        if not spec.left:
-            whole = high
-            if spec.right:  # up to here every query sees every key
-                whole = self.most(self.least(high, f.add(f.add(first, self.words["right"]), 1)), 0)
-            edge = f.sub(whole, f.binary("urem", whole, step))
-            largest = f.loop(
-                0, edge, lambda j, *m: self.tile(j, m, mask, None, high), largest, step
-            )
-        return f.loop(edge, high, lambda j, *m: self.tile(j, m, mask, first, high), largest, step)
+        whole = high  # up to here every query sees every key
+        if spec.right:
+            whole = self.least(high, f.add(f.add(first, self.words["right"]), 1))
+
+        def tile(j: Value, *carried: Value) -> list[Value]:
+            sums = self.products(j)
+
+            def inside() -> list[Value]:
+                return self.finished(sums, j, carried, mask, None, high)
+
+            def edge() -> list[Value]:
+                return self.finished(sums, j, carried, mask, first, high)
+
+            if spec.left:
+                return edge()
+            end = f.add(j, self.tiling.keys)
+            return f.if_(f.compare("<=", end, whole), inside, edge, len(carried))
+
+        return f.loop(low, high, tile, largest, self.tiling.keys)
 
     def mask_row(self, b: Value, h: Value) -> Value | None:
         """The mask of all queries of a head where it is the same for them."""
@@ -179,14 +188,13 @@ class Writer:
         start = f.add(f.mul(b, w["m_b"]), f.mul(h, w["m_h"]))
         return f.at(w.pointers["mask"], f.mul(start, BYTES[spec.mask]))
 
-    def tile(
-        self, j: Value, largest: tuple[Value, ...], mask: Value | None, first: Value | None,
-        high: Value,
+    def finished(
+        self, sums: list[Value], j: Value, largest: tuple[Value, ...], mask: Value | None,
+        first: Value | None, high: Value,
     ) -> list[Value]:  # fmt: skip
-        """Scores of the keys from j on. At an edge, where `first` is given, keys that a query
-        does not see get -inf."""
+        """Stores the scores of a tile from key j on; gives the largest ones so far. At an edge,
+        where `first` is given, keys that a query does not see get -inf."""
         f, tiling = self.f, self.tiling
-        sums = self.products(j)
         target = f.at(self.packing.scores, f.mul(j, tiling.block * self.size))
         found = list(largest)
         for i in range(tiling.keys):

@@ -25,6 +25,7 @@ from rewrite.plan.tensor import Tensor
 if TYPE_CHECKING:
     from rewrite.plan.lowering import Lowering
 
+_MANY_HEADS = 8
 TYPES = frozenset({"f16", "bf16", "f32", "f64"})
 
 
@@ -89,10 +90,16 @@ def attend(low: Lowering, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scores: 
         spec,
         words,
         batch * heads * blocks_of(queries),
-        grain=blocks_of(queries),
+        grain=_grain(batch * heads, blocks_of(queries)),
         scratch=scratch_of(spec, keys),
         flops=flops,
     )
+
+
+def _grain(heads: int, blocks: int) -> int:
+    """Each range of items copies keys and values again, so that it should be all of a head, unless
+    there are few heads."""
+    return blocks if heads >= _MANY_HEADS else max(1, blocks // 4)
 
 
 def _outer(tensor: Tensor) -> tuple[int, int, int]:
