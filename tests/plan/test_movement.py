@@ -260,3 +260,8 @@ def test_every_machine(isa: Any) -> None:
     same("Transpose", [numbers(3, 17, 40)], perm=(0, 2, 1), isa=isa)
     same("Pad", [numbers(3, 40), ints(1, 3, 2, 5)], known=(1,), mode="reflect", isa=isa)
     same("Concat", [numbers(3, 70), numbers(3, 5)], axis=1, isa=isa)
+    backwards = [numbers(7, 40), ints(-1, 38), ints(-99, 2), ints(0, 1), ints(-1, -3)]
+    same("Slice", backwards, known=(1, 2, 3, 4), isa=isa)
+    same("DepthToSpace", [numbers(1, 8, 5, 19)], blocksize=2, isa=isa)
+    same("Tile", [numbers(3, 17), ints(2, 3)], known=(1,), isa=isa)
+    same("Trilu", [numbers(5, 33)], upper=0, isa=isa)
