@@ -131,12 +131,12 @@ class Builder:
         """An operand; `axes`: along which dimensions of the group it lies."""
         number = op.operands[index]
         shape = op.shape(index)
-        if number is not None and number in self._inside:
+        seen = self.trailing(len(shape)) if axes is None else axes
+        if self.is_inside(number):
             ref, found = self._values[number]
-            if axes is not None and axes != found:
+            if seen != found:
                 raise UnfitError(f"operand {index} of {op.name} lies along other dimensions")
             return ref
-        seen = self.trailing(len(shape)) if axes is None else axes
         if len(shape) > self.rank or not self.fits(shape, seen):
             raise UnfitError(f"operand {index} of {op.name} is larger than the rows")
         element = self.is_element(shape, seen)
@@ -443,6 +443,5 @@ def _last_read(spec: Rows, like: Access) -> int:
 
 __all__ = [
     "Builder", "Given", "Region", "RowGroup", "RowOp", "Taken", "call_rows", "lower_rows",
-    "overwrites",
-    "row_operand", "rows_of",
+    "overwrites", "row_operand", "rows_of",
 ]  # fmt: skip

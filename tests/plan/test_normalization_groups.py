@@ -138,6 +138,17 @@ def test_a_reduction_of_what_is_one_per_row_is_no_sum_of_the_row() -> None:
     assert isinstance(rows_of(line.ops, [again]), str)
 
 
+def test_a_scale_along_other_dimensions() -> None:
+    """Sums of which the last dimension was dropped are no scale along it."""
+    line = Line()
+    x = line.value(4, 8, 8)
+    total = line.op("ReduceSum", [x, LAST], 4, 8, keepdims=0)
+    y = line.op("LayerNormalization", [x, total], 4, 8, 8, axis=-1)
+    found = rows_of(line.ops, [y])
+    assert isinstance(found, str)
+    assert "other dimensions" in found
+
+
 def test_dropped_dimensions() -> None:
     """What is left is aligned with the dimensions that it came from."""
     line = Line()
