@@ -7,7 +7,6 @@ them overlaps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rewrite.codegen.ir import Int
@@ -75,17 +74,14 @@ class _Suppression:
     def one_class(self, batch: Int, class_: Int, scores: Int, boxes: Int) -> None:
         f = self.f
 
-        def score(i: Int) -> Value:
-            return f.load("float", f.at(self.scores, f.add(scores, i), "float"))
-
-        number = self.candidates(score)
+        number = self.candidates(scores)
         order = sort_indices(
-            f, self.work, self.spare, number, lambda a, b: f.compare(">", score(a), score(b))
+            f, self.work, self.spare, number, lambda a, b: f.compare("<", a, b, signed=False)
         )
         base = f.at(self.boxes, boxes, "float")
 
         def consider(t: Value, taken: Value) -> list[Value]:
-            here = f.load("i64", f.at(order, t, "i64"))
+            here = f.binary("and", f.load("i64", f.at(order, t, "i64")), (1 << 32) - 1)
 
             def judge() -> list[Value]:
                 box = self.box(base, here)
@@ -103,19 +99,29 @@ class _Suppression:
 
         f.loop(0, number, consider, [f.i64(0)])
 
-    def candidates(self, score: Callable[[Int], Value]) -> Value:
-        """Boxes whose score is above the threshold; each is written, and the next one over it if
-        it is not."""
+    def candidates(self, scores: Int) -> Value:
+        """Boxes whose score is above the threshold, as numbers in whose order they are tried; each
+        is written, and the next one over it if it does not count."""
         f = self.f
 
         def one(i: Value, found: Value) -> Value:
-            f.store(i, f.at(self.work, found, "i64"))
+            score = f.load("float", f.at(self.scores, f.add(scores, i), "float"))
+            f.store(self.key(score, i), f.at(self.work, found, "i64"))
             if self.least is None:
                 return f.binary("add", found, 1)
-            above = f.compare(">", score(i), self.least)
+            above = f.compare(">", score, self.least)
             return f.binary("add", found, f.cast("zext", above, "i64"))
 
         return f.loop(0, self.n, one, [f.i64(0)])[0]
+
+    def key(self, score: Value, box: Value) -> Value:
+        """Falling scores rise, and of equal ones (0 and -0 are) the first box comes first."""
+        f = self.f
+        bits = f.bitcast(f.add(score, 0.0), "i32")
+        sign = f.binary("ashr", bits, 31)
+        falling = f.binary("xor", bits, f.binary("and", f.binary("xor", sign, -1), (1 << 31) - 1))
+        high = f.binary("shl", f.cast("zext", falling, "i64"), 32)
+        return f.binary("or", high, box)
 
     # --- boxes -------------------------------------------------------------------------------
 
