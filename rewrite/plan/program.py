@@ -64,6 +64,7 @@ class Graph:
     captures: tuple[int, ...] = ()
     input_types: tuple[Type | None, ...] = ()  # as declared
     output_types: tuple[Type | None, ...] = ()
+    source: ir.Graph | None = None  # what it was read from
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Program:
     output_types: tuple[Type | None, ...]
     names: dict[int, str]
     count: int  # numbers given so far
+    opset: int  # of ai.onnx, in the main graph
 
 
 def read(loaded: LoadedModel) -> Program:
@@ -108,6 +110,7 @@ class _Reader:
             output_types=tuple(self.type(v) for v in graph.outputs),
             names=self.names,
             count=next(self.numbers),
+            opset=self.facts.import_of(graph, ""),
         )
 
     def given(self, graph: ir.Graph) -> list[ir.Value]:
@@ -133,7 +136,7 @@ class _Reader:
     ) -> Graph:
         """A graph whose values get fresh numbers."""
         numbers: dict[ir.Value, int | None] = {}
-        made = Graph()
+        made = Graph(source=graph if isinstance(graph, ir.Graph) else None)
         scope = _Scope(numbers, outer)
         made.inputs = tuple(scope.define(v, self.number(v.name)) for v in graph.inputs)
         if isinstance(graph, ir.Graph):

@@ -38,11 +38,16 @@ def node_of(op: Op) -> NodeProto:
         node.output.append("" if absent else f"o{k}")
     for name, value in op.attributes.items():
         if isinstance(value, Graph):
-            raise error(
-                "RW804", f"{op.node}: nothing runs the graph inside of {op.domain}.{op.name}"
-            )
+            value = _source(op, value)
         write_attribute(node.attribute.add(), _attribute(op, name, value))
     return node
+
+
+def _source(op: Op, graph: Graph) -> ir.Graph:
+    """A graph inside an operator that only ONNX's own function or evaluator knows how to use."""
+    if graph.source is None or graph.captures:
+        raise error("RW804", f"{op.node}: nothing runs the graph inside of {op.domain}.{op.name}")
+    return graph.source
 
 
 def _is_optional(schema: Any, index: int) -> bool:
@@ -143,10 +148,12 @@ def body_of(op: Op, made: Instance, fresh: Callable[[str], int]) -> Graph | None
         function = onnx.FunctionProto.FromString(text)
     else:
         return None
-    return _spliced(op, function, fresh)
+    return _spliced(op, function, fresh, standard if op.domain else op.opset)
 
 
-def _spliced(op: Op, function: onnx.FunctionProto, fresh: Callable[[str], int]) -> Graph:
+def _spliced(
+    op: Op, function: onnx.FunctionProto, fresh: Callable[[str], int], standard: int
+) -> Graph:
     """The body's operators over the operands and results of `op`."""
     numbers: dict[str, int | None] = {"": None}
     for name, value in zip(function.input, op.inputs, strict=False):
@@ -186,7 +193,7 @@ def _spliced(op: Op, function: onnx.FunctionProto, fresh: Callable[[str], int]) 
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
         domain = "" if node.domain == "ai.onnx" else node.domain
-        opset = opsets.get(node.domain, op.opset)
+        opset = opsets.get(node.domain, standard if domain == "" else op.opset)
         ops.append(
             Op(domain, node.op_type, opset, inputs, tuple(outputs), attributes, op.node, op.group)
         )

@@ -58,6 +58,7 @@ class Settings:
 
     weights: Weights
     fresh: Callable[[str], int]
+    opset: int = 0  # of ai.onnx, in the main graph
     strict: bool = False
     fuse: bool = True
 
@@ -210,7 +211,7 @@ def _body(walk: _Walk, op: Op, made: Instance, depth: int) -> bool:
     """The operator's function body in its place, where the standard has one."""
     if depth >= MOST_BODIES:
         return False
-    body = body_of(op, made, walk.settings.fresh)
+    body = body_of(op, made, walk.settings.fresh, walk.settings.opset)
     if body is None or not body.ops:
         return False
     for number, array in body.constants.items():

@@ -75,6 +75,7 @@ class Session:
         settings = Settings(
             self._weights,
             lambda name: next(self._numbers),
+            self._program.opset,
             self.options.strict,
             self.options.fuse,
         )
