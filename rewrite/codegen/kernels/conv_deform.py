@@ -5,6 +5,8 @@ In: `DeformSample`. Out: a kernel; vectors of channels, four corners each.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rewrite.codegen.ir import Function
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.memory import load, register_type, store
@@ -16,6 +18,21 @@ from rewrite.plan.view import BYTES
 @emits(DeformSample)
 def deform_sample(k: Kernel, spec: DeformSample) -> None:
     _Samples(k, spec).emit()
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbour:
+    index: Value
+    there: Value
+    weight: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Coordinate:
+    """A position on an axis: whether any neighbour is there, and the two that there may be."""
+
+    inside: Value
+    neighbours: tuple[_Neighbour, _Neighbour]
 
 
 class _Samples:
@@ -65,16 +82,15 @@ class _Samples:
         size = BYTES[spec.x]
         down = self.coordinate(y, self.read(self.offsets, at), n[4])
         right = self.coordinate(left, self.read(self.offsets, at + pixels), n[5])
-        inside = f.binary("and", down[0], right[0])
+        inside = f.binary("and", down.inside, right.inside)
         scale = self.read(self.mask, mask) if spec.masked else f.const(1.0, self.float)
         corners = []
-        for i in range(2):
-            for j in range(2):
-                row, there, weight = down[1 + i]
-                column, here, other = right[1 + j]
-                valid = f.binary("and", inside, f.binary("and", there, here))
-                pixel = f.select(valid, row * n[5] + column, f.i64(0))
-                corners.append((valid, f.at(x, pixel * n[6] * size), weight * other))
+        for above in down.neighbours:
+            for beside in right.neighbours:
+                valid = f.binary("and", inside, f.binary("and", above.there, beside.there))
+                pixel = f.select(valid, above.index * n[5] + beside.index, f.i64(0))
+                weight = above.weight * beside.weight
+                corners.append((valid, f.at(x, pixel * n[6] * size), weight))
         width = f.binary("udiv", n[6], n[17])
         first = group * width
         lanes = self.k.isa.lanes(spec.total)
@@ -98,11 +114,8 @@ class _Samples:
         return load(self.f, self.k.isa, self.spec.x,
                     self.f.at(pointer, index * BYTES[self.spec.x]), 0)  # fmt: skip
 
-    def coordinate(
-        self, base: Value, offset: Value, size: Value
-    ) -> tuple[Value, tuple[Value, Value, Value], tuple[Value, Value, Value]]:
-        """Whether any neighbour is there (not for NaN); the two neighbours: index, whether it is
-        there, weight."""
+    def coordinate(self, base: Value, offset: Value, size: Value) -> _Coordinate:
+        """Of one axis; nothing is there for NaN."""
         f = self.f
         at = f.add(f.cast("sitofp", base, self.float), offset)
         inside = f.binary(
@@ -114,8 +127,9 @@ class _Samples:
         low = f.cast("fptosi", floor, "i64")
         part = f.sub(safe, floor)
         high = low + 1
-        return (
+        one = f.const(1.0, self.float)
+        return _Coordinate(
             inside,
-            (low, f.compare("<", low, size, signed=False), f.sub(f.const(1.0, self.float), part)),
-            (high, f.compare("<", high, size, signed=False), part),
-        )
+            (_Neighbour(low, f.compare("<", low, size, signed=False), f.sub(one, part)),
+             _Neighbour(high, f.compare("<", high, size, signed=False), part)),
+        )  # fmt: skip
