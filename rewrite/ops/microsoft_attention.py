@@ -105,11 +105,22 @@ def group_query_attention(call: Call) -> Types:
     heads, kv_heads = call.integer("num_heads", 1), call.integer("kv_num_heads", 1)
     batch, sequence, hidden = call.unknown(3) if query is None else query
     cache = call.dtype_of(3, 4) or dtype
-    if not call.has(1):  # queries, keys and values packed along the last dimension
+    if call.has(1):
+        head = dims.quotient([hidden], [heads])
+    else:  # queries, keys and values packed along the last dimension
         head = dims.quotient([hidden], [heads + 2 * kv_heads])
         hidden = dims.mul(head, heads)
-    present = Type(cache, (batch, kv_heads, call.fresh(), call.fresh()))
+    present = Type(cache, (batch, kv_heads, _kept(call), head))
     return (Type(dtype, (batch, sequence, hidden)), present, present, Type(dtype, None))
+
+
+def _kept(call: Call) -> Dim:
+    """How many keys GroupQueryAttention gives: all of them, or as many as the past has room for."""
+    total = call.integers_of(6)
+    room = call.shape(3) if call.has(3) else (0, 0, 0, 0)
+    if total is None or room is None or isinstance(room[2], str):
+        return call.fresh()
+    return max(total[0], room[2])
 
 
 @op("RotaryEmbedding", domain=DOMAIN, kind="attention", shape_class="first")

@@ -64,6 +64,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "ResizePass": ("test_resize_upsample_scales_cubic",),
     "ReverseRows": ("test_reversesequence_time",),
     "RoiAlign": ("test_roialign_aligned_true",),
+    "Rotate": ("test_rotary_embedding", "test_rotary_embedding_interleaved"),
     "Rows": ("softmax", "layer normalization", "test_reduce_sum_default_axes_keepdims_random"),
     "RunningTotal": ("test_cumsum_2d_axis_0",),
     "ScatterCache": ("test_tensorscatter",),
