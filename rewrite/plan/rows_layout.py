@@ -30,7 +30,7 @@ from rewrite.plan.specs.rows import (
     levels_of,
     scratch_bytes,
 )
-from rewrite.plan.specs.rows_passes import passes_of
+from rewrite.plan.specs.rows_passes import HEAVY, passes_of
 from rewrite.plan.view import View
 
 _GROUP = 128  # rows per item where each lane is a row
@@ -241,21 +241,22 @@ def _kept(elements: tuple[bool, ...], built: Built, stored: Sequence[bool]) -> t
 
 
 def _homes(spec: Rows) -> tuple[int, ...]:
-    """For each kept value an output in whose place it can wait; -1: none."""
+    """For each kept value an output in whose place it can wait; -1: none. Where little is computed
+    meanwhile, writing twice to memory far away costs more than it hides."""
     free = [k for k, access in enumerate(spec.outputs) if access.element]
     homes: list[int] = []
     passes = passes_of(spec)
     for value in spec.kept:
         dtype = dtype_of(spec.operands, spec.steps, value)
-        made = next(p.level for p in passes if value in p.makes)
+        maker = next(p for p in passes if value in p.makes)
         last = max(p.level for p in passes if value in p.recalls)
         home = -1
         for k in free:
             stored = next(p.level for p in passes if k in p.stores)
             access = spec.outputs[k]
             lanes = access.outer if spec.across else access.row
-            if access.dtype == dtype and lanes[-1] == NEXT and made < stored and last <= stored:
-                home = k
+            if access.dtype == dtype and lanes[-1] == NEXT and maker.level < stored:
+                home = k if last <= stored and maker.cost > HEAVY else home
         if home >= 0:
             free.remove(home)
         homes.append(home)

@@ -455,24 +455,33 @@ def test_random_programs(isa: Isa, seed: int) -> None:
 
 
 def test_what_may_be_overwritten() -> None:
-    """Softmax and normalized sums over their operands; not over what is read after the first
-    write: a factor of every element, a scale that lies as the only row."""
+    """Not what is read after the first write: a factor of every element, a factor that lies as the
+    only row, an operand of a sum that is a result, too."""
     view, line = matrix(4, 20), broadcast(dense("f32", (20,)), (4, 20))
     soft = lay(softmax_program(), (4, 20), (1,), [view], [view], [True]).spec
     assert soft.homes == (0,)
     assert overwrites(soft) == {1}
-    four = [view, view, line, line]
     d = Draft()
-    x, skip = d.operand(0, "f32", True), d.operand(1, "f32", True)
-    scale, bias = d.operand(2, "f32", True), d.operand(3, "f32", True)
-    y, _, _ = rows_normalize.standardized(d, d.step("Add", x, skip), 1e-5)
-    built = d.finish([d.step("Add", d.step("Mul", y, scale), bias)])
-    normalized = lay(built, (4, 20), (1,), four, [view], [True]).spec
-    assert normalized.homes == (0,)
-    assert overwrites(normalized) == {4}
-    assert overwrites(lay(built, (4, 20), (1,), [view] * 4, [view], [True]).spec) == frozenset()
+    x, factor = d.operand("x", "f32", True), d.operand("factor", "f32", True)
+    built = d.finish([d.step("Mul", rows_normalize.softmax(d, x), factor)])
     one = matrix(1, 20)
-    assert overwrites(lay(built, (1, 20), (1,), [one] * 4, [one], [True]).spec) == frozenset()
+    for shape, operands, wanted in (
+        ((4, 20), [view, view], set()),
+        ((4, 20), [view, line], {2}),
+        ((1, 20), [one, one], set()),
+    ):
+        scaled = lay(built, shape, (1,), operands, [matrix(*shape)], [True]).spec
+        assert scaled.homes == (0,)
+        assert overwrites(scaled) == wanted
+    normalized = lay(
+        layer_program(),
+        (4, 20),
+        (1,),
+        [view, view, line, line],
+        [view, view, per_row(4, 20), per_row(4, 20)],
+        [True, True, False, False],
+    ).spec
+    assert overwrites(normalized) == {4}  # the sum, output 1, is written first
 
 
 def test_one_code_for_all_sizes() -> None:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernels.rows_fold import averaged
 from rewrite.codegen.kernels.rows_frame import MOST_LANES, Cell, Place
-from rewrite.codegen.kernels.rows_lines import HEAVY, Lines
+from rewrite.codegen.kernels.rows_lines import Lines
 from rewrite.codegen.kernels.rows_memory import Partial, load_partial, partial, store_partial
 from rewrite.codegen.memory import load, store
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.rows import args_of
-from rewrite.plan.specs.rows_passes import Pass
+from rewrite.plan.specs.rows_passes import HEAVY, Pass
 
 _STRETCH = 128  # elements of a row that one accumulator takes
 

@@ -15,8 +15,6 @@ from rewrite.codegen.value import Value
 from rewrite.plan.specs.rows import Fold
 from rewrite.plan.specs.rows_passes import Pass, passes_of
 
-HEAVY = 12  # the cost of a pass from which on unrolling by four gains nothing
-
 
 class Lines:
     """What both shapes share: carrying folds through loops over the row."""

@@ -11,6 +11,8 @@ from functools import cache
 
 from rewrite.plan.specs.rows import Fold, Rows, args_of, closure, cost_of, levels_of
 
+HEAVY = 12  # the cost of a pass from which on it is arithmetic that takes time, and not memory
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
