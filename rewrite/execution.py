@@ -20,7 +20,6 @@ from rewrite.codegen.isa import isa_from_target
 from rewrite.errors import RewriteError, error
 from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
-from rewrite.graph.preview import written_out
 from rewrite.graph.upgrade import upgraded
 from rewrite.kept import rewritten, stable_text
 from rewrite.runtime.session import Options, Session
@@ -71,7 +70,6 @@ def compile_model(
         if older is None:
             raise
         loaded = load(older)
-    loaded = written_out(loaded) or loaded
     return Session(loaded, Options(threads, strict, target is not None, isa, progress))
 
 
