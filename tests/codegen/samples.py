@@ -47,7 +47,9 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "FewQueries": ("few queries",),
     "GatherElements": ("test_gather_elements_negative_indices",),
     "GatherRows": ("test_gather_0", "test_gather_2d_indices"),
-    "Gemm": ("product", "half product", "integer product", "test_matmul_4d"),
+    "Gemm": (
+        "product", "half product", "integer product", "test_matmul_4d", "test_gemm_transposeB",
+    ),
     "GridSample": ("test_gridsample_bilinear",),
     "Lookup": ("table",),
     "Lrn": ("test_lrn",),
@@ -55,7 +57,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "NonMaxSuppression": ("test_nonmaxsuppression_two_batches",),
     "NonZero": ("test_nonzero_example",),
     "OneHot": ("test_onehot_with_axis",),
-    "PackPanels": ("test_matmul_3d", "test_gemm_transposeB"),
+    "PackPanels": ("moving product", "moving integer product"),
     "Pointwise": ("gelu", "chain", "half chain", "test_where_example", "test_bitshift_left_uint16"),
     "Pool": ("test_maxpool_2d_pads", "test_averagepool_3d_default"),
     "QuantizedRecurrent": ("quantized lstm",),
@@ -189,6 +191,31 @@ def integer_product() -> Sample:
     return Sample("integer product", model, {"x": x}, [exact.astype(np.int32)], 0, 0)
 
 
+def moving_product() -> Sample:
+    """Both factors come with the run, one of them transposed; small integers are exact."""
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "t"], ["y"]),
+    ]
+    feeds = {
+        "x": _bytes(-9, 10, np.float32, 2, 37, 22),
+        "w": _bytes(-9, 10, np.float32, 2, 45, 22, seed=1),
+    }
+    exact = feeds["x"] @ feeds["w"].swapaxes(1, 2)
+    return Sample("moving product", _model(nodes, feeds, {}), feeds, [exact], 0, 0)
+
+
+def moving_integer_product() -> Sample:
+    nodes = [helper.make_node("MatMulInteger", ["x", "w"], ["y"])]
+    feeds = {
+        "x": _bytes(0, 256, np.uint8, 33, 71),
+        "w": _bytes(-128, 128, np.int8, 71, 40, seed=1),
+    }
+    exact = feeds["x"].astype(np.int32) @ feeds["w"].astype(np.int32)
+    model = _model(nodes, feeds, {})
+    return Sample("moving integer product", model, feeds, [exact], 0, 0)
+
+
 def convolution() -> Sample:
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
@@ -312,6 +339,8 @@ MODELS: dict[str, Callable[[], Sample]] = {
     "half product": half_product,
     "integer convolution": integer_convolution,
     "integer product": integer_product,
+    "moving integer product": moving_integer_product,
+    "moving product": moving_product,
     "layer normalization": layer_normalization,
     "product": product,
     "quantized lstm": quantized_lstm,
