@@ -27,9 +27,39 @@ def upgraded(source: Source) -> onnx.ModelProto | None:
     ):
         return None
     try:
-        return version_converter.convert_version(proto, OLDEST)
+        found = version_converter.convert_version(proto, OLDEST)
     except (RuntimeError, ValueError, TypeError):  # an operator without an adapter
         return None
+    _slopes_per_channel(found)
+    return found
+
+
+def _slopes_per_channel(proto: onnx.ModelProto) -> None:
+    """PRelu's slope was one per channel, and is broadcast from opset 7 on, which the converter
+    leaves to others: a vector gets the dimensions behind that of the channels."""
+    ranks = _ranks(proto)
+    nodes = list(proto.graph.node)
+    del proto.graph.node[:]
+    for number, node in enumerate(nodes):
+        rank = ranks.get(node.input[0], 0) if node.op_type == "PRelu" else 0
+        if rank > 2 and ranks.get(node.input[1]) == 1:
+            spread = f"{node.input[1]}_per_channel_{number}"
+            axes = list(range(1, rank - 1))
+            made = onnx.helper.make_node("Unsqueeze", [node.input[1]], [spread], axes=axes)
+            proto.graph.node.append(made)
+            node.input[1] = spread
+        proto.graph.node.append(node)
+
+
+def _ranks(proto: onnx.ModelProto) -> dict[str, int]:
+    """The ranks of values of the main graph, where inference finds them."""
+    graph = onnx.shape_inference.infer_shapes(proto).graph
+    found = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        tensor_type = value.type.tensor_type
+        if tensor_type.HasField("shape"):
+            found[value.name] = len(tensor_type.shape.dim)
+    return found
 
 
 def _proto(source: Source) -> onnx.ModelProto | None:

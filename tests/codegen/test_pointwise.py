@@ -305,6 +305,15 @@ def test_work_items() -> None:
     assert items == 48
 
 
+def test_no_operands() -> None:
+    """A program of constants fills its output."""
+    body = Body((), (step("Add", (Constant("s32", 3), Constant("s32", 4)), "s32"),), (0,))
+    out = np.zeros(101, np.int32)
+    spec, items, _ = pointwise((101,), [], [dense("s32", (101,))], body)
+    assert run(spec, [out], items, splits=2) == 0
+    assert np.all(out == 7)
+
+
 def test_few_rows_are_divided() -> None:
     """Three long rows are more than three work items; each element is still computed once."""
     for shape, expected in (((3, 224 * 224), 16), ((3, 50177), 3), ((2, 64), 2)):
