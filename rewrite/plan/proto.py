@@ -123,17 +123,18 @@ def _type_of(proto: TypeProto | None) -> Type:
     return Type(dtype, tuple(dims))
 
 
-def body_of(op: Op, made: Instance, fresh: Callable[[str], int]) -> Graph | None:
+def body_of(op: Op, made: Instance, fresh: Callable[[str], int], standard: int) -> Graph | None:
     """The function that the standard, or expansions.py, defines the operator by, over the op's own
     values.
 
-    None where there is none, or not for these operands.
+    None where there is none, or not for these operands. `standard`: the opset of ai.onnx around
+    it, for functions of other domains that do not say theirs.
     """
     expanded = expansion(op.domain, op.name)
     if expanded is not None:
-        return _spliced(op, expanded, fresh)
+        return _spliced(op, expanded, fresh, standard)
     schema = schema_of(op.domain, op.name, op.opset)
-    if schema is None or any(isinstance(v, Graph) for v in op.attributes.values()):
+    if schema is None:
         return None
     if schema.has_function:
         function = schema.function_body
