@@ -19,6 +19,7 @@ from rewrite.plan import rows_normalize
 from rewrite.plan.rows import overwrites
 from rewrite.plan.rows_draft import Built, Draft
 from rewrite.plan.rows_layout import Laid, lay
+from rewrite.plan.specs.rows import EXP_BELOW
 from rewrite.plan.view import View, broadcast, dense, permute
 from tests.codegen.harness import isas, run
 
@@ -376,6 +377,27 @@ def test_result_over_its_operand(isa: Isa, n: int) -> None:
     view = matrix(7, n)
     call(softmax_program(), (7, n), (1,), [(x, view)], [(x, view)], [True], isa)
     np.testing.assert_allclose(x, wanted, rtol=30 * EPS)
+
+
+@pytest.mark.parametrize("isa", ISAS, ids=NAMES)
+def test_exponential_of_what_is_not_positive(isa: Isa) -> None:
+    """Within (3 + |x| / 4) roundings; subnormal results within two of their units."""
+    grid = np.concatenate([-np.linspace(0, 110, 200_001), -np.logspace(-45, 2, 5000)])
+    special = [0.0, -0.0, -np.inf, np.nan, -87.33655, -103.97209, -104.0, -1e38]
+    x = np.concatenate([grid, special]).astype(np.float32).reshape(1, -1)
+    y = np.zeros_like(x)
+    d = Draft()
+    value = d.operand("x", "f32", True)
+    built = d.finish([d.step(EXP_BELOW, value, domain="rewrite")])
+    view = matrix(*x.shape)
+    call(built, x.shape, (1,), [(x, view)], [(y, view)], [True], isa)
+    with np.errstate(all="ignore"):
+        wanted = np.exp(x.astype(np.float64))
+        allowed = (3 + np.abs(x) / 4) * EPS * wanted + 2.0**-148
+    assert np.isnan(y[0, -5])
+    usual = np.isfinite(x[0])
+    assert np.all(np.abs(y - wanted)[0, usual] <= allowed[0, usual])
+    assert y[0, -6] == 0
 
 
 def test_what_may_be_overwritten() -> None:
