@@ -13,7 +13,7 @@ from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.conv_after import finish, operand_values, pieces
 from rewrite.codegen.memory import load, register_type
-from rewrite.codegen.types import is_float, like, vector
+from rewrite.codegen.types import bits, is_float, like, vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.pool import Pool
 from rewrite.plan.view import BYTES
@@ -158,8 +158,8 @@ class _Pools:
             return self.f.zero(type_)
         if is_float(type_):
             return self.f.const(float("-inf"), type_)
-        bits = 8 * BYTES[spec.total]
-        return self.f.const(0 if spec.total[0] == "u" else -(1 << (bits - 1)), type_)
+        width = 8 * BYTES[spec.total]
+        return self.f.const(0 if spec.total[0] == "u" else -(1 << (width - 1)), type_)
 
     def taken(
         self, at: Value, place: Value, carried: Sequence[Value], count: int, lanes: int
@@ -175,12 +175,29 @@ class _Pools:
             if spec.combine == "sum":
                 found.append(f.add(best, x))
                 continue
+            if not spec.indices:
+                found.append(self.maximum(x, best))
+                continue
             larger = self.larger(x, best)
             found.append(f.select(larger, x, best))
-            if spec.indices:
-                here = f.splat(place, like(x.type, "i64"))
-                places.append(f.select(larger, here, carried[count + v]))
+            here = f.splat(place, like(x.type, "i64"))
+            places.append(f.select(larger, here, carried[count + v]))
         return [*found, *places]
+
+    def maximum(self, x: Value, best: Value) -> Value:
+        """The larger one, or NaN if one is.
+
+        Each of the two comparisons gives its second operand where they have no order, as the
+        instruction of x86 does, so that the bits of both have those of NaN; else they are equal.
+        """
+        f = self.f
+        if not is_float(x.type):
+            more = f.compare(">", x, best, signed=self.spec.total[0] == "s")
+            return f.select(more, x, best)
+        bits_ = like(x.type, f"i{bits(x.type)}")
+        one = f.bitcast(f.select(f.compare(">", x, best), x, best), bits_)
+        other = f.bitcast(f.select(f.compare(">", best, x), best, x), bits_)
+        return f.bitcast(f.binary("or", one, other), x.type)
 
     def larger(self, x: Value, best: Value) -> Value:
         """Whether x takes the place of the best; a NaN does, and nothing takes its place."""
