@@ -21,7 +21,7 @@ from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import BYTES, View, channels_last, strides_of
 
 _NEAR = 32 * 1024  # bytes of a window's rows that stay in the first-level cache
-_MOST = 11  # columns of a kernel: all of a row's weights are in registers
+_MOST = 64  # columns of a kernel: their code is written out
 
 
 def is_depthwise(op: Instance, frame: Frame, channels: int) -> bool:

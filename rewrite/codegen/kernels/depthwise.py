@@ -17,6 +17,7 @@ from rewrite.codegen.value import Value
 from rewrite.plan.specs.conv_depthwise import Depthwise
 from rewrite.plan.view import BYTES
 
+_COLUMNS = 8  # of the kernel whose weights are in registers at once
 _COMMON = [
     ("ptr", "x"), ("i64", "rows"), ("i64", "x_row"), ("i64", "x_pixel"), ("ptr", "w"),
     ("i64", "w_pixel"), ("ptr", "bias"), ("ptr", "out"), ("i64", "out_pixel"), ("i64", "column"),
@@ -176,22 +177,31 @@ class _Block:
         self.finish(sums, channel)
 
     def products(self, x: Value, w: Value, sums: list[Value]) -> list[Value]:
-        """One row of the kernel: each column of x is loaded once."""
+        """One row of the kernel, some of its columns at a time."""
+        f, spec = self.f, self.spec
+        for first in range(0, spec.columns, _COLUMNS):
+            count = min(_COLUMNS, spec.columns - first)
+            at = f.at(x, f.mul(f.arg("x_pixel"), first * spec.dilation))
+            sums = self.columns(at, w, sums, first, count)
+            w = f.at(w, f.mul(f.arg("w_pixel"), count))
+        return sums
+
+    def columns(self, x: Value, w: Value, sums: list[Value], first: int, count: int) -> list[Value]:
+        """`count` columns of the kernel: each column of x is loaded once."""
         f, spec = self.f, self.spec
         taps = []
-        for _ in range(spec.columns):
+        for _ in range(count):
             taps.append(load(f, self.k.isa, spec.total, w, self.lanes))
             w = f.at(w, f.arg("w_pixel"))
-        reach = (spec.block - 1) * spec.stride + (spec.columns - 1) * spec.dilation
-        for column in range(reach + 1):
+        for column in range((spec.block - 1) * spec.stride + (count - 1) * spec.dilation + 1):
             uses = [
                 (t, i)
                 for t in range(spec.block)
-                for i in range(spec.columns)
+                for i in range(count)
                 if t * spec.stride + i * spec.dilation == column
             ]
             if uses:
-                value = self.element(x, column)
+                value = self.element(x, first * spec.dilation + column)
                 for t, i in uses:
                     sums[t] = self.add(value, taps[i], sums[t])
             x = f.at(x, f.arg("x_pixel"))
