@@ -30,7 +30,7 @@ from rewrite.plan.specs.rows import (
     levels_of,
     scratch_bytes,
 )
-from rewrite.plan.specs.rows_passes import HEAVY, passes_of
+from rewrite.plan.specs.rows_passes import HEAVY, Pass, passes_of
 from rewrite.plan.view import View
 
 _GROUP = 128  # rows per item where each lane is a row
@@ -95,17 +95,17 @@ def lay(
         a if e else Access(a.dtype, (SAME,) * len(a.row), a.outer)
         for a, e in zip(accesses, elements, strict=True)
     ]
-    given = tuple(accesses[:n])
-    kept = _kept(tuple(a.element for a in given), built, element_outputs)
     spec = Rows(
-        operands=given,
+        operands=tuple(accesses[:n]),
         steps=built.steps,
         results=built.results,
         outputs=tuple(accesses[n:]),
-        kept=kept,
-        homes=(-1,) * len(kept),
+        kept=(),
+        homes=(),
         across=across,
     )
+    kept = _kept(spec, built.dtypes)
+    spec = replace(spec, kept=kept, homes=(-1,) * len(kept))
     return _laid(replace(spec, homes=_homes(spec)), row, outer)
 
 
@@ -211,56 +211,59 @@ def _classes(strides: Strides, lanes: bool) -> tuple[int, ...]:
 # --- kept values -------------------------------------------------------------------------------
 
 
-def _kept(elements: tuple[bool, ...], built: Built, stored: Sequence[bool]) -> tuple[int, ...]:
-    """Values that a later pass needs again and that cost more to compute than to remember."""
-    n, steps = len(elements), built.steps
-    levels = levels_of(elements, steps)
+def _kept(spec: Rows, dtypes: tuple[str, ...]) -> tuple[int, ...]:
+    """Values that a later pass needs again and that cost more to compute than to remember; of those
+    that are stored anyhow, all."""
+    n, steps = len(spec.operands), spec.steps
+    levels = levels_of(tuple(a.element for a in spec.operands), steps)
     row = {v for v in range(n + len(steps)) if not levels.element[v]}
-    roots: dict[int, list[int]] = {}
-    needed = closure(n, steps, built.results, ())
-    for value in needed:
-        step = steps[value - n] if value >= n else None
-        if isinstance(step, Fold):
-            roots.setdefault(levels.level[value] - 1, []).append(step.arg)
-    for value, element in zip(built.results, stored, strict=True):
-        if element:
-            roots.setdefault(levels.level[value], []).append(value)
+    stored = {v for k, v in enumerate(spec.results) if _as_it_is(spec, k, v)}
     kept: set[int] = set()
     done: set[int] = set()  # values of earlier passes
-    for level in sorted(roots):
-        again = closure(n, steps, roots[level], row | kept)
+    for p in passes_of(spec):
+        roots = [step.arg for v in p.folds if isinstance(step := steps[v - n], Fold)]
+        roots += [spec.results[k] for k in p.stores]
+        again = closure(n, steps, roots, row | kept)
         for value in reversed(again):  # the last ones first: they save most
             if value < n or value not in done:
                 continue
-            if value not in closure(n, steps, roots[level], row | kept):
+            if value not in closure(n, steps, roots, row | kept):
                 continue
-            if _cost(value, n, steps, row | kept, built.dtypes) >= _KEEP:
+            if value in stored or _cost(value, n, steps, row | kept, dtypes) >= _KEEP:
                 kept.add(value)
         done |= set(again)
     return tuple(sorted(kept))
 
 
+def _as_it_is(spec: Rows, output: int, value: int) -> bool:
+    """Whether an output can hold a value for later passes: unrounded, lane by lane."""
+    access = spec.outputs[output]
+    lanes = access.outer if spec.across else access.row
+    same = access.dtype == dtype_of(spec.operands, spec.steps, value)
+    return access.element and same and lanes[-1:] == (NEXT,)
+
+
 def _homes(spec: Rows) -> tuple[int, ...]:
-    """For each kept value an output in whose place it can wait; -1: none. Where little is computed
-    meanwhile, writing twice to memory far away costs more than it hides."""
-    free = [k for k, access in enumerate(spec.outputs) if access.element]
-    homes: list[int] = []
+    """For each kept value an output in whose place it can be: where it is stored anyhow, or where
+    it waits until another value is; -1: none."""
     passes = passes_of(spec)
+    homes: list[int] = []
     for value in spec.kept:
-        dtype = dtype_of(spec.operands, spec.steps, value)
-        maker = next(p for p in passes if value in p.makes)
-        last = max(p.level for p in passes if value in p.recalls)
-        home = -1
-        for k in free:
-            stored = next(p.level for p in passes if k in p.stores)
-            access = spec.outputs[k]
-            lanes = access.outer if spec.across else access.row
-            if access.dtype == dtype and lanes[-1] == NEXT and maker.level < stored:
-                home = k if last <= stored and maker.cost > HEAVY else home
-        if home >= 0:
-            free.remove(home)
-        homes.append(home)
+        able = [k for k in range(len(spec.outputs)) if _as_it_is(spec, k, value)]
+        able = [k for k in able if k not in homes]
+        own = [k for k in able if spec.results[k] == value]
+        waiting = [k for k in able if _can_wait(spec, passes, value, k)]
+        homes.append((own + waiting + [-1])[0])
     return tuple(homes)
+
+
+def _can_wait(spec: Rows, passes: Sequence[Pass], value: int, output: int) -> bool:
+    """Whether the output is stored when the value is needed no more; and much is computed in
+    between: else writing twice to memory far away costs more than it hides."""
+    maker = next(p for p in passes if value in p.makes)
+    stored = next(p.level for p in passes if output in p.stores)
+    last = max(p.level for p in passes if value in p.recalls)
+    return maker.level < stored and last <= stored and maker.cost > HEAVY
 
 
 def _cost(

@@ -402,7 +402,7 @@ def test_exponential_of_what_is_not_positive(isa: Isa) -> None:
 
 def test_what_may_be_overwritten() -> None:
     """Not what is read after the first write: a factor of every element, a factor that lies as the
-    only row, an operand of a sum that is a result, too."""
+    only row."""
     view, line = matrix(4, 20), broadcast(dense("f32", (20,)), (4, 20))
     soft = lay(softmax_program(), (4, 20), (1,), [view], [view], [True]).spec
     assert soft.homes == (0,)
@@ -427,7 +427,9 @@ def test_what_may_be_overwritten() -> None:
         [view, view, per_row(4, 20), per_row(4, 20)],
         [True, True, False, False],
     ).spec
-    assert overwrites(normalized) == {4}  # the sum, output 1, is written first
+    # The sum, which is written first, is read again in its own place, and its operands are not.
+    assert normalized.homes == (1,)
+    assert overwrites(normalized) == {4, 5}
 
 
 def test_one_code_for_all_sizes() -> None:

@@ -195,10 +195,12 @@ class Cell:
             store_partial(*given, place.part)
 
     def store(self, output: int) -> None:
-        """Stores an output with one value per element."""
-        frame = self.frame
-        value = splat_to(frame.f, self.get(frame.spec.results[output]), frame.lanes)
-        self._stored(len(frame.spec.operands) + output, value)
+        """Stores an output with one value per element, unless keeping the value has done so."""
+        frame, access = self.frame, len(self.frame.spec.operands) + output
+        result = frame.spec.results[output]
+        value = splat_to(frame.f, self.get(result), frame.lanes)
+        if frame.homes.get(result) != access:
+            self._stored(access, value)
 
     def _keep(self, value: int, made: Value) -> None:
         frame = self.frame
