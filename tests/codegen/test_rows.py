@@ -432,6 +432,29 @@ def test_what_may_be_overwritten() -> None:
     assert overwrites(normalized) == {4, 5}
 
 
+@pytest.mark.parametrize("isa", ISAS, ids=NAMES)
+@pytest.mark.parametrize("n", [5, 64, 301])
+def test_two_results_over_two_operands(isa: Isa, n: int) -> None:
+    """The normalized sum over one summand, the sum over the other."""
+    rng = np.random.default_rng(10)
+    x, skip = (rng.standard_normal((7, n)).astype(np.float32) for _ in range(2))
+    scale, bias = np.ones(n, np.float32), np.zeros(n, np.float32)
+    total = x + skip
+    wide = total.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    wanted = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+    full, line, one = matrix(7, n), broadcast(dense("f32", (n,)), (7, n)), per_row(7, n)
+    rest = [(np.zeros(7, np.float32), one) for _ in range(2)]
+    laid = call(
+        layer_program(), (7, n), (1,),
+        [(x, full), (skip, full), (scale, line), (bias, line)],
+        [(skip, full), (x, full), *rest], [True, True, False, False], isa,
+    )  # fmt: skip
+    assert overwrites(laid.spec) == {4, 5}
+    assert np.array_equal(x, total)
+    np.testing.assert_allclose(skip, wanted, atol=40 * EPS * np.abs(wanted).max())
+
+
 def test_one_code_for_all_sizes() -> None:
     """Sizes are words."""
     built = softmax_program()

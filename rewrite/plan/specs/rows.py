@@ -63,9 +63,9 @@ class Rows(Spec):
     Values 0 … n-1 are the operands, n + k is the result of step k, as in `Body`; a step whose
     operands are all values of the row is one, too. `kept` are element values that are remembered
     from the first pass over the row that computes them instead of being computed again. `homes`
-    says where each of them is: in the scratch memory (-1), or in the place of an output: its own, or
-    that of one that is stored when nobody needs the value any longer, so that the output's memory is
-    fetched while there is work.
+    says where each of them is: in the scratch memory (-1), or in the place of an output: its own,
+    or that of one that is stored when nobody needs the value any longer, so that the output's
+    memory is fetched while there is work.
 
     Vectors lie along the innermost dimension of the row, or, if `across`, along the innermost of
     the outer dimensions, so that every lane is a row of its own.
