@@ -20,6 +20,7 @@ from rewrite.plan.view import View
 
 # What lanes without an element hold: no division stumbles over it.
 SPARE = 1
+_SHORT_ROW = 8  # shorter rows are moved several at a time
 _LONG = 12  # steps of a program that is not unrolled further
 
 
@@ -34,10 +35,18 @@ class Site:
         self.f = self.k.f
         self.views: tuple[View, ...] = (*self.spec.operands, *self.spec.outputs)
         self.count = len(self.spec.operands)
-        self.lanes = lanes_of(self.k.isa.vector_bytes, self.spec.body, self.spec.outputs)
+        self.lanes = self._lanes()
         short = len(self.spec.body.steps) <= _LONG
         self.unroll = 4 if short and self.k.isa.registers >= 32 else 2
         self.shape = self.spec.shape
+
+    def _lanes(self) -> int:
+        """As many as fill a register; to move short rows, no more than a row has."""
+        full = lanes_of(self.k.isa.vector_bytes, self.spec.body, self.spec.outputs)
+        row = self.spec.shape[-1]
+        if self.spec.body.steps or len(self.spec.shape) == 1 or row < _SHORT_ROW:
+            return full
+        return min(full, 1 << (row.bit_length() - 1))
 
     def stride(self, view: int, axis: int) -> int:
         return self.views[view].strides[axis]
