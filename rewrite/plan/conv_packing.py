@@ -133,15 +133,17 @@ def weights(
     return target
 
 
-def bias(low: Lowering, index: int, panels: Panels, dtype: str) -> Tensor:
-    """Operand `index` padded to whole panels, in `dtype`; zeros where it is absent."""
+def bias(low: Lowering, index: int, panels: Panels, dtype: str, times: int = 1) -> Tensor:
+    """Operand `index` padded to whole panels, in `dtype`; zeros where it is absent. A known one may
+    be repeated."""
     count = panels.groups * panels.count * panels.columns
     if not low.op.has(index):
         return low.constant(no_bias(count, NUMPY[dtype]))
     if low.known(index) is not None:
         return low.packed(
-            index, ("bias", panels, dtype), lambda b: padded_bias(panels, _as(b, dtype))
-        )
+            index, ("bias", panels, dtype),
+            lambda b: padded_bias(panels, np.tile(_as(b, dtype), times)),
+        )  # fmt: skip
     source = low.view(index)
     target = low.new(dtype, (panels.groups, panels.count, panels.columns))
     moved_rows(low, panels, source, [], target, widened(source.dtype, dtype))

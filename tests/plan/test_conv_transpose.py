@@ -134,3 +134,28 @@ def test_epilogue() -> None:
     feeds = {"x": x, "r": r}
     (y,) = run_model(model_of(nodes, feeds, {"w": w, "b": b}), feeds)
     assert np.allclose(y, 1 / (1 + np.exp(-(exact + r))), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("filters", [1, 5, 24])
+def test_phases_side_by_side(filters: int) -> None:
+    """Non-overlapping windows, with operands of every kind behind them."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((2, 6, 3, 4)).astype(np.float32)
+    w = rng.standard_normal((6, filters, 3, 2)).astype(np.float32)
+    b = rng.standard_normal(filters).astype(np.float32)
+    more = {
+        "residual": rng.standard_normal((2, filters, 9, 8)).astype(np.float32),
+        "channel": rng.standard_normal((filters, 1, 1)).astype(np.float32),
+        "number": np.array(0.7, np.float32),
+    }
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w", "b"], ["a"], strides=[3, 2]),
+        helper.make_node("Mul", ["a", "channel"], ["c"]),
+        helper.make_node("Add", ["c", "residual"], ["d"]),
+        helper.make_node("Mul", ["d", "number"], ["y"]),
+    ]
+    feeds = {"x": x, **more}
+    (y,) = run_model(model_of(nodes, feeds, {"w": w, "b": b}), feeds)
+    exact = transposed(x, w, (3, 2), (0, 0, 0, 0), (1, 1), 1, (0, 0)) + b.reshape(-1, 1, 1)
+    exact = (exact * more["channel"] + more["residual"]) * more["number"]
+    assert np.allclose(y, exact, rtol=1e-5, atol=1e-5)

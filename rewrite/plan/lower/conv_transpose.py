@@ -13,14 +13,14 @@ outputs lie s apart. Every output belongs to one phase, so nothing is added up i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 import numpy as np
 
 from rewrite.ops.window import read_window
-from rewrite.plan.conv_after import finish_of
+from rewrite.plan.conv_after import Finish, finish_of
 from rewrite.plan.conv_dense import Products, call_conv, columns_for
 from rewrite.plan.conv_packing import Panels, bias, moved_rows, packed_array, widened
 from rewrite.plan.conv_source import Conversion, Source, source_of
@@ -92,24 +92,71 @@ def conv_transpose(low: Lowering, op: Instance) -> None:
     dtype = op.dtype(0)
     total = FLOATS[dtype]
     groups = op.integer("group", 1)
-    channels = op.shape(1)[1]
-    depth = op.shape(0)[1] // groups
-    panels = Panels(groups, channels, columns_for(low.machine, total, groups, channels, depth))
+    channels, depth = op.shape(1)[1], op.shape(0)[1] // groups
     axes = axes_of(op)
+    finish = finish_of(low, total)
+    joined = _joined(op, axes, finish, channels)
+    if joined > 1:
+        finish = _repeated(low, finish, channels, joined)
+        channels *= joined
+    panels = Panels(groups, channels, columns_for(low.machine, total, groups, channels, depth))
     out = low.output(0, channels_last(len(op.shape(0))))
     low_ends = [a.reach()[0] for a in axes]
     sizes = three([a.reach()[1] - b + 1 for a, b in zip(axes, low_ends, strict=True)], 1)
     source = _bordered(low, axes, sizes, three([-b for b in low_ends], 0), dtype, total)
     filters = _filters(low, panels, total)
-    base = bias(low, 2, panels, total)
-    finish = finish_of(low, total)
-    for phases in product(*(a.phases() for a in axes)):
-        windows = _windows(axes, phases, source, low_ends, source.channels // groups)
-        taps = [tuple(t for _, t in at) for at in product(*(p.meets for p in phases))]
-        call_conv(
-            low, Products("plain", total, total, total), source, windows, panels,
-            filters.of(taps), base, finish, out,
-        )  # fmt: skip
+    base = bias(low, 2, panels, total, joined)
+    *outer, last = [a.phases() for a in axes]
+    # Phases of the last axis that are computed at once.
+    sets = [tuple(last)] if joined > 1 else [(p,) for p in last]
+    if joined > 1:
+        axes = [*axes[:-1], replace(axes[-1], out=axes[-1].out // joined, stride=1)]
+    for others in product(*outer):
+        for together in sets:
+            phases = (*others, together[0])
+            windows = _windows(axes, phases, source, low_ends, source.channels // groups)
+            taps = [
+                [tuple(t for _, t in at) for at in product(*(p.meets for p in (*others, one)))]
+                for one in together
+            ]
+            call_conv(
+                low, Products("plain", total, total, total), source, windows, panels,
+                filters.of(taps), base, finish, out,
+            )  # fmt: skip
+
+
+def _joined(op: Instance, axes: list[Axis], finish: Finish, channels: int) -> int:
+    """How many phases of the last axis are computed as channels of one pixel, which lie side by
+    side in the output: all of them, if they meet the same elements of the operand; or 1."""
+    last = axes[-1]
+    known = op.known(1) is not None and (not op.has(2) or op.known(2) is not None)
+    if op.integer("group", 1) != 1 or not known or last.stride == 1 or last.out % last.stride:
+        return 1
+    met = {tuple(e for e, _ in phase.meets) for phase in last.phases()}
+    fits = all(
+        o.pixel == channels and (o.along.channels or channels == 1) if o.along.pixels else
+        o.image == 0
+        for o in finish.operands
+    )  # fmt: skip
+    return last.stride if len(met) == 1 and fits else 1
+
+
+def _repeated(low: Lowering, finish: Finish, channels: int, times: int) -> Finish:
+    """The epilogue of `times` as many channels."""
+    found = []
+    for o in finish.operands:
+        if o.along.pixels:
+            along = replace(o.along, channels=True)
+            found.append(replace(o, along=along, pixel=o.pixel * times))
+        elif o.along.channels:
+            view = View(o.tensor.dtype, (times, channels), (0, 1))
+            made = low.new(o.tensor.dtype, view.shape)
+            low.copy(o.tensor.like(view), made)
+            found.append(replace(o, tensor=made))
+        else:
+            found.append(o)
+    after = replace(finish.after, operands=tuple(o.along for o in found))
+    return Finish(after, tuple(found))
 
 
 def axes_of(op: Instance) -> list[Axis]:
@@ -190,10 +237,12 @@ class _Filters:
     total: str
     plain: Tensor | None
 
-    def of(self, taps: list[tuple[int, ...]]) -> Tensor:
+    def of(self, sets: list[list[tuple[int, ...]]]) -> Tensor:
+        """The taps of one phase; of several, whose channels follow each other."""
         if self.plain is None:
-            key = ("transposed", self.panels, self.total, tuple(taps))
-            return self.low.packed(1, key, lambda w: self._packed(w, taps))
+            key = ("transposed", self.panels, self.total, tuple(tuple(taps) for taps in sets))
+            return self.low.packed(1, key, lambda w: self._packed(w, sets))
+        (taps,) = sets
         depth = self.plain.shape[1]
         g, count, columns = self.panels.groups, self.panels.count, self.panels.columns
         target = self.low.new(self.total, (g, count, max(1, len(taps)), depth, columns))
@@ -205,11 +254,14 @@ class _Filters:
             moved_rows(self.low, self.panels, part, [(1, 0), (depth, strides[1])], here)
         return target
 
-    def _packed(self, w: Array, taps: list[tuple[int, ...]]) -> Array:
+    def _packed(self, w: Array, sets: list[list[tuple[int, ...]]]) -> Array:
         groups = self.panels.groups
         c, m = w.shape[:2]
         order = w.reshape(groups, c // groups, m, prod(w.shape[2:])).transpose(0, 2, 1, 3)
         flat = order.reshape(groups * m, c // groups, -1)
-        numbers = [int(np.ravel_multi_index(t, w.shape[2:])) for t in taps]
-        chosen = flat[:, :, numbers] if numbers else np.zeros((*flat.shape[:2], 1), w.dtype)
-        return packed_array(self.panels, chosen.astype(_NUMPY[self.total]))
+        parts = []
+        for taps in sets:
+            numbers = [int(np.ravel_multi_index(t, w.shape[2:])) for t in taps]
+            nothing = np.zeros((*flat.shape[:2], 1), w.dtype)
+            parts.append(flat[:, :, numbers] if numbers else nothing)
+        return packed_array(self.panels, np.concatenate(parts).astype(_NUMPY[self.total]))
