@@ -11,8 +11,8 @@ from onnx.reference import ReferenceEvaluator
 from rewrite.codegen.compile import to_assembly
 from rewrite.codegen.isa import AARCH64, Isa
 from rewrite.codegen.kernel import generate
-from rewrite.plan.lower.resize_tables import Axis, Method, coordinates, nearest, taps
-from rewrite.plan.specs.resize import MOST_TAPS, ResizePass
+from rewrite.plan.lower.resize_tables import Axis, Method, blocks, coordinates, nearest, taps
+from rewrite.plan.specs.resize import MOST_TAPS, ResizeLookup, ResizePass
 from tests.codegen import harness
 
 ISAS = pytest.mark.parametrize("isa", harness.isas(), ids=lambda isa: str(isa.vector_bytes))
@@ -165,6 +165,43 @@ def test_cropped(isa: Isa, inner: int) -> None:
     )  # fmt: skip
     assert (want == 7.5).any()
     np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@ISAS
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize(("size", "result"), [(40, 80), (100, 61), (64, 33), (33, 100)])
+def test_rows_by_permutations(isa: Isa, dtype: str, mode: str, size: int, result: int) -> None:
+    lanes = isa.lanes("f32")
+    if lanes < 8:
+        pytest.skip("no permutation by numbers")
+    axis = Axis(size, result, result / size)
+    places, weights = taps(axis, Method(mode))
+    found = blocks(places, weights, size, lanes)
+    assert found is not None
+    x = (np.abs(RNG.standard_normal((5, size))) * 40).astype(DTYPES[dtype])
+    got, whole = guarded((5, result), DTYPES[dtype])
+    spec = ResizeLookup(dtype, dtype, places.shape[1], lanes)
+    words = [x, *found, got, len(found[0]), result, size]
+    assert harness.run(spec, words, 5, isa=isa, splits=2) == 0
+    real = np.einsum("rot,ot->ro", x.astype(np.float64)[:, places], weights)
+    step = {"f32": 2.0**-23, "f16": 2.0**-10, "u8": 0.0}[dtype] * 8 * x.max()
+    if dtype == "u8":
+        real, step = np.clip(real, 0, 255), 0.5 + 1e-3
+    assert np.abs(got.astype(np.float64) - real).max() <= step
+    assert (whole[:64] == 0x3C).all()
+    assert (whole[-64:] == 0x3C).all()
+
+
+def guarded(shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    whole = harness.aligned((count + 128,), np.uint8, 0x3C)
+    return whole[64 : 64 + count].view(dtype).reshape(shape), whole
+
+
+def test_neighbours_too_far_from_each_other() -> None:
+    places, weights = taps(Axis(100, 20, 0.2), Method("linear"))
+    assert blocks(places, weights, 100, 8) is None
 
 
 def test_an_infinity_stays_beside_its_place() -> None:

@@ -106,10 +106,10 @@ def _row(
             x, w = term(*known[0], j, count)
             total = f.mul(x, w)
             for pointer, weight in known[1:]:
-                total = _plus(k, total, *term(pointer, weight, j, count))
+                total = plus(k, total, *term(pointer, weight, j, count))
         else:
             zero = f.zero(register_type(spec.sums, count))
-            (total,) = f.loop(0, taps, lambda t, s: _plus(k, s, *term(*tap(t), j, count)), [zero])
+            (total,) = f.loop(0, taps, lambda t, s: plus(k, s, *term(*tap(t), j, count)), [zero])
         made = from_sums(k, spec.target, total)
         store(f, k.isa, spec.target, made, f.at(target, j, memory_type(spec.target)), count)
 
@@ -119,7 +119,8 @@ def _row(
         f.loop(0, inner, lambda j: some(j, 0))
 
 
-def _plus(k: Kernel, total: Value, x: Value, weight: Value) -> Value:
+def plus(k: Kernel, total: Value, x: Value, weight: Value) -> Value:
+    """total + x weight, rounded once where the machine can."""
     return k.f.fma(x, weight, total) if k.isa.fma else k.f.add(total, k.f.mul(x, weight))
 
 

@@ -16,10 +16,10 @@ from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.instance import Array
 from rewrite.plan.lower.indexing import grain_of
 from rewrite.plan.lower.movement import order_of
-from rewrite.plan.lower.resize_tables import Axis, Method, nearest, taps
+from rewrite.plan.lower.resize_tables import Axis, Method, blocks, nearest, taps
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 from rewrite.plan.specs.index import Take, short
-from rewrite.plan.specs.resize import MOST_TAPS, ResizePass
+from rewrite.plan.specs.resize import MOST_TAPS, ResizeLookup, ResizePass
 from rewrite.plan.view import BYTES
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
@@ -195,6 +195,8 @@ def _pass(
     position = order.index(a)
     outer, inner = prod(physical[:position]), prod(physical[position + 1 :])
     count = places.shape[1]
+    if inner == 1 and sums == "f32" and _lookup(low, x, result, axis, (places, weights), outer):
+        return result
     table = low.constant(np.where(places < 0, -1, places * inner).astype(np.int64))
     weight = low.constant(weights.astype(to_numpy(sums)))
     spec = ResizePass(
@@ -211,3 +213,23 @@ def _pass(
     items = outer * axis.result if inner else 0
     low.call(spec, words, items, grain_of(inner * count * 4), flops=2 * items * inner * count)
     return result
+
+
+def _lookup(
+    low: Lowering, x: Tensor, result: Tensor, axis: Axis, tables: tuple[Array, Array], rows: int
+) -> bool:
+    """A row in vectors, where the machine permutes them by numbers and neighbours lie close."""
+    lanes = low.machine.lanes("f32")
+    taps_ = tables[0].shape[1]
+    permutes = {16: "avx512f", 8: "avx2"}.get(lanes)
+    if permutes is None or not low.machine.has(permutes) or taps_ > MOST_TAPS:
+        return False
+    found = blocks(*tables, axis.size, lanes)
+    if found is None:
+        return False
+    constants = [low.constant(table) for table in found]
+    words: list[Tensor | int] = [x, *constants, result, len(found[0]), axis.result, axis.size]
+    spec = ResizeLookup(x.dtype, result.dtype, taps_, lanes)
+    work = axis.result * taps_
+    low.call(spec, words, rows, grain_of(work * 4), flops=2 * rows * work)
+    return True

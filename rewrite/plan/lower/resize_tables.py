@@ -144,3 +144,26 @@ def _without_idle(places: Array, weights: Array) -> tuple[Array, Array]:
         weights[at, t] = half
         weights[at, heavy] = half
     return places, weights
+
+
+def blocks(
+    places: Array, weights: Array, size: int, lanes: int
+) -> tuple[Array, Array, Array] | None:
+    """Tables of ResizeLookup: starts, choices, weights; None where a block needs neighbours that
+    lie too far from each other."""
+    count = len(places)
+    if count < lanes or size < 2 * lanes or (places < 0).any():
+        return None
+    firsts = np.minimum(np.arange(0, count, lanes), count - lanes)
+    rows = firsts[:, None] + np.arange(lanes)
+    chosen = places[rows].transpose(0, 2, 1)
+    starts = np.minimum(chosen.min(axis=(1, 2)), size - 2 * lanes)
+    choices = chosen - starts[:, None, None]
+    if choices.max() >= 2 * lanes:
+        return None
+    weight = weights[rows].transpose(0, 2, 1)
+    return (
+        starts.astype(np.int64),
+        np.ascontiguousarray(choices, np.int32),
+        np.ascontiguousarray(weight, np.float32),
+    )

@@ -38,7 +38,7 @@ def nonzero(low: Lowering, op: Instance) -> None:
 # --- rows whose condition holds ----------------------------------------------------------------
 
 
-def _compress_sizes(op: Instance) -> tuple[int, int, int, int | None]:
+def _sizes(op: Instance) -> tuple[int, int, int, int | None]:
     """Outer size, rows, elements of a row, axis."""
     shape = op.shape()
     if "axis" not in op.attributes:
@@ -49,7 +49,7 @@ def _compress_sizes(op: Instance) -> tuple[int, int, int, int | None]:
 
 @bounded("Compress")
 def compress_bounds(op: Instance) -> tuple[Bound, ...]:
-    _, rows, _, axis = _compress_sizes(op)
+    _, rows, _, axis = _sizes(op)
     most = min(rows, op.shape(1)[0])
     if axis is None:
         return (Bound((most,), 0),)
@@ -59,7 +59,7 @@ def compress_bounds(op: Instance) -> tuple[Bound, ...]:
 
 @lowers("Compress")
 def compress(low: Lowering, op: Instance) -> None:
-    outer, rows, inner, _ = _compress_sizes(op)
+    outer, rows, inner, _ = _sizes(op)
     data, condition = low.rows(0), low.rows(1)
     row = inner * BYTES[data.dtype]
     words: list[Tensor | int] = [
@@ -78,14 +78,9 @@ def compress(low: Lowering, op: Instance) -> None:
 # --- different elements ------------------------------------------------------------------------
 
 
-def _unique_sizes(op: Instance) -> tuple[int, int, int, int | None]:
-    return _compress_sizes(op)
-
-
 @bounded("Unique")
-@bounded("Unique", domain="com.microsoft")
 def unique_bounds(op: Instance) -> tuple[Bound, ...]:
-    _, n, _, axis = _unique_sizes(op)
+    _, n, _, axis = _sizes(op)
     shape = op.shape()
     slices = Bound((n,), 0) if axis is None else Bound(shape, axis)
     return (slices, Bound((n,), 0), Bound((n,), None), Bound((n,), 0))[: len(op.outputs)]
@@ -94,7 +89,7 @@ def unique_bounds(op: Instance) -> tuple[Bound, ...]:
 @lowers("Unique")
 def unique(low: Lowering, op: Instance) -> None:
     """All four results, wanted or not: they follow from one order."""
-    outer, n, inner, _ = _unique_sizes(op)
+    outer, n, inner, _ = _sizes(op)
     x = low.rows(0)
     shapes = {
         0: (x.dtype, (outer * n * inner,)),

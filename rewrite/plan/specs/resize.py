@@ -36,6 +36,23 @@ class ResizePass(Spec):
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeLookup(Spec):
+    """The same along the innermost dimension, `lanes` places at once: what a block of so many needs
+    lies within 2 `lanes` neighbours, from which lanes are chosen by permutations.
+
+    Words: data, starts, choices, weights, result; blocks of a row; size of the axis in the result;
+    size in data. `starts`: s64 [blocks], the first neighbour; `choices`: s32 [blocks, taps, lanes],
+    counted from there; `weights`: f32 alike. Block k begins at place k `lanes`, the last one so
+    that it ends with the row. Items: rows. Sums are of float32.
+    """
+
+    source: str
+    target: str
+    taps: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class GridSample(Spec):
     """result[n, c, …] = data[n, c, …] interpolated at the place that grid[n, …] gives.
 
