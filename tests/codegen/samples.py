@@ -51,6 +51,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
         "product", "half product", "integer product", "test_matmul_4d", "test_gemm_transposeB",
     ),
     "GridSample": ("test_gridsample_bilinear",),
+    "LinearAttention": ("test_linear_attention_gated_delta_gqa",),
     "Lookup": ("table",),
     "Lrn": ("test_lrn",),
     "MaxRoiPool": ("roi pool",),
