@@ -55,6 +55,7 @@ class First:
     body: Body | None = None
     operands: tuple[Tensor, ...] = ()
     codes: str = ""
+    halves: bool = True
 
 
 def finish_of(low: Lowering, total: str, first: First | None = None) -> Finish:
@@ -75,7 +76,8 @@ def finish_of(low: Lowering, total: str, first: First | None = None) -> Finish:
         shape = low.cluster.shape
         tensors += [low.constant(_scalar(n)).broadcast(shape) for n in numbers]
     operands = tuple(operand(low, t) for t in tensors)
-    return Finish(After(made, body, tuple(o.along for o in operands), first.codes), operands)
+    along = tuple(o.along for o in operands)
+    return Finish(After(made, body, along, first.codes, first.halves), operands)
 
 
 def _rounding(total: str, computed: str) -> Body | None:

@@ -44,7 +44,7 @@ def columns_for(machine: Machine, total: str, groups: int, channels: int, run: i
     lanes = machine.lanes(total)
     if groups == 1 and channels <= _FEW and 2 * run >= lanes:
         return 1
-    return vectors_for(channels, lanes) * lanes
+    return vectors_for(machine, channels, lanes) * lanes
 
 
 def call_conv(

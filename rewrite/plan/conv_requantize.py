@@ -10,6 +10,7 @@ looks at all of them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -19,22 +20,30 @@ from rewrite.plan.instance import Array
 _NEAR = 2.0**-40  # of a half: farther away no rounding of f64 decides
 
 
-def factors(x_scale: float, w_scale: Array, y_scale: float, low: int, high: int) -> Array:
-    """r of each channel, so that round(a r) in f64 is exact for all sums that give a code.
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """r of each channel, so that round(a r) in f64 is exact for all sums that give a code;
+    `halves`: whether any a r is a half, or nearly one."""
 
-    `low` and `high`: codes less the zero point.
-    """
+    ratio: Array
+    halves: bool
+
+
+def factors(x_scale: float, w_scale: Array, y_scale: float, low: int, high: int) -> Factors:
+    """`low` and `high`: codes less the zero point."""
     product = np.float64(x_scale) * w_scale.astype(np.float64).reshape(-1)  # 48 digits: exact
     ratio = product / np.float64(y_scale)
     halves = np.arange(low - 1, high + 1, dtype=np.float64) + 0.5
+    found = False
     for c in np.flatnonzero(np.isfinite(ratio) & (ratio > 0)):
         nearest = np.rint(halves / ratio[c])
         gap = np.abs(nearest * ratio[c] - halves)
         doubtful = nearest[(gap < _NEAR) & (np.abs(nearest) < 2.0**31)]
         if doubtful.size:
+            found = True
             exact = Fraction(float(product[c])) / Fraction(float(y_scale))
             ratio[c] = _right(float(ratio[c]), exact, doubtful)
-    return ratio
+    return Factors(ratio, found)
 
 
 def _right(ratio: float, exact: Fraction, sums: Array) -> float:

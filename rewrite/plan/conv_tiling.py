@@ -53,11 +53,9 @@ def tallest_tile(machine: Machine, vectors: int) -> int:
     return min(14, (machine.registers - vectors - 2) // vectors)
 
 
-def vectors_for(channels: int, lanes: int) -> int:
+def vectors_for(machine: Machine, channels: int, lanes: int) -> int:
     """Vectors per panel: two, or what wastes less of the last panel."""
     vectors = -(-channels // lanes)
-    return min((1, 2, 3), key=lambda v: (-(-vectors // v) * v * _COST[v], abs(v - 2)))
-
-
-# The time of a vector of sums; one vector per panel loads as much as it multiplies.
-_COST = {1: 1.12, 2: 1.0, 3: 1.0}
+    # One vector per panel loads as much as it multiplies; three leave room for few pixels.
+    cost = {1: 1.12, 2: 1.0, 3: 1.0 if machine.registers >= 32 else 1.15}
+    return min(cost, key=lambda v: (-(-vectors // v) * v * cost[v], abs(v - 2)))

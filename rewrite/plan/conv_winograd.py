@@ -55,7 +55,7 @@ def call_winograd(low: Lowering, frame: Frame, x: Tensor, finish: Finish, out: T
         return
     machine = low.machine
     lanes = machine.lanes("f32")
-    vectors = vectors_for(channels, lanes)
+    vectors = vectors_for(machine, channels, lanes)
     panels = Panels(1, channels, vectors * lanes)
     rows, across = -(-frame.out[1] // 2), -(-frame.out[2] // 2)
     tallest = tallest_tile(machine, vectors)

@@ -67,7 +67,7 @@ def test_any_split_of_the_work(splits: int, channels: int, isa) -> None:
     w = rng.standard_normal((channels, 5, 3, 3)).astype(np.float32)
     bias = rng.standard_normal(channels).astype(np.float32)
     lanes = isa.lanes("f32")
-    vectors = vectors_for(channels, lanes)
+    vectors = vectors_for(isa, channels, lanes)
     panels = Panels(1, channels, vectors * lanes)
     tiles = tiles_of(7 * 6, tallest_tile(isa, vectors))
     spec = Conv("plain", "f32", "f32", "f32", vectors, tiles.heights, panels.tail, After("f32"))

@@ -179,7 +179,7 @@ def test_factors_are_exact_at_every_half() -> None:
 
     for x_s, w_s, y_s in ((0.5, 0.25, 0.75), (0.1, 0.3, 0.015), (1.0, 3.0, 7.0)):
         w = np.array([w_s], np.float32)
-        (ratio,) = factors(float(np.float32(x_s)), w, float(np.float32(y_s)), -128, 127)
+        (ratio,) = factors(float(np.float32(x_s)), w, float(np.float32(y_s)), -128, 127).ratio
         exact = Fraction(float(np.float32(x_s))) * Fraction(float(w[0]))
         exact /= Fraction(float(np.float32(y_s)))
         sums = np.arange(-3000, 3000)

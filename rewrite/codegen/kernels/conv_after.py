@@ -13,7 +13,7 @@ from rewrite.codegen.isa import Isa
 from rewrite.codegen.memory import load, store
 from rewrite.codegen.types import is_float, lanes, like, vector
 from rewrite.codegen.value import Value
-from rewrite.plan.specs.conv import After
+from rewrite.plan.specs.conv import MAGIC, After
 from rewrite.plan.view import BYTES
 
 SHORT = 9  # steps of a program that may stand behind every accumulator
@@ -53,31 +53,35 @@ def finish(
     """A vector of `width` sums (0: a scalar) through the epilogue to `out`."""
     result, rest = total, list(operands)
     if after.codes:
-        result = _code(f, after.codes, total, rest[0], rest[1])
+        result = _code(f, isa, after, total, rest[0], rest[1])
         rest = rest[2:]
     if after.body is not None:
         result = emit_body(f, isa, after.body, [result, *rest])[0]
     store(f, isa, after.out, result, out, width)
 
 
-_MAGIC = 1.5 * 2.0**52  # its unit is 1: adding it rounds half to even
-
-
-def _code(f: Function, dtype: str, total: Value, factor: Value, zero: Value) -> Value:
-    """round(total factor) + zero, saturated. The integer is in the low bits of the sum of doubles,
-    which are two's complement since those of the constant are 0."""
+def _code(f: Function, isa: Isa, after: After, total: Value, factor: Value, zero: Value) -> Value:
+    """round(total factor) + zero, saturated."""
     wide = f.cast("fpext" if is_float(total.type) else "sitofp", total, factor.type)
-    moved = f.add(f.mul(wide, factor), _MAGIC)
-    halves = f.bitcast(moved, vector("i32", 2 * max(1, lanes(moved.type))))
-    whole = f.extract(halves, 0)
-    if lanes(moved.type):
-        whole = f.shuffle(halves, None, range(0, 2 * lanes(moved.type), 2))
-    bits = 8 * BYTES[dtype]
-    low, high = (0, (1 << bits) - 1) if dtype[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
-    code = f.add(whole, zero)
+    if after.halves:
+        whole = _low_words(f, f.add(f.mul(wide, factor), MAGIC))
+        code = f.add(whole, zero)
+    elif isa.fma:
+        code = _low_words(f, f.fma(wide, factor, zero))
+    else:
+        code = _low_words(f, f.add(f.mul(wide, factor), zero))
+    bits, signed = 8 * BYTES[after.codes], after.codes[0] == "s"
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     code = f.intrinsic("llvm.smax", code.type, code, low)
     code = f.intrinsic("llvm.smin", code.type, code, high)
     return f.cast("trunc", code, like(code.type, f"i{bits}"))
+
+
+def _low_words(f: Function, x: Value) -> Value:
+    """The low 32 bits of doubles."""
+    count = lanes(x.type)
+    halves = f.bitcast(x, vector("i32", 2 * max(1, count)))
+    return f.shuffle(halves, None, range(0, 2 * count, 2)) if count else f.extract(halves, 0)
 
 
 def is_short(after: After) -> bool:

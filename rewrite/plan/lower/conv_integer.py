@@ -11,12 +11,13 @@ import numpy as np
 
 from rewrite.plan.conv_after import First
 from rewrite.plan.conv_integers import Places, call_integers
-from rewrite.plan.conv_requantize import factors
+from rewrite.plan.conv_requantize import Factors, factors
 from rewrite.plan.conv_steps import Program
 from rewrite.plan.conv_window import frame_of
 from rewrite.plan.instance import Array, Instance
 from rewrite.plan.lower.conv import spatial_refusal
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
+from rewrite.plan.specs.conv import MAGIC
 from rewrite.plan.tensor import Tensor
 from rewrite.quant.codes import code_type
 
@@ -73,17 +74,26 @@ def _codes(low: Lowering, op: Instance, out: Tensor) -> First:
     if x_s is None or w_s is None or y_s is None or zero is None:
         return _codes_of_operands(low, op, out, least, most)
     shift = int(zero.reshape(-1)[0])
-    ratio = low.weights.packed(
-        w_s, ("ratio", float(x_s.reshape(-1)[0]), float(y_s.reshape(-1)[0]), shift, dtype),
-        lambda w: factors(float(x_s.reshape(-1)[0]), w, float(y_s.reshape(-1)[0]),
-                          least - shift, most - shift),
-    )  # fmt: skip
-    factor = _by_channel(low.constant(ratio), out)
-    if ratio.max(initial=0) < 1:
-        return First(None, (factor, _by_channel(low.constant(_zero_point(shift)), out)), dtype)
+    scale = (float(x_s.reshape(-1)[0]), float(y_s.reshape(-1)[0]))
+    found = _factors(w_s.tobytes(), str(w_s.dtype), *scale, least - shift, most - shift)
+    factor = _by_channel(low.constant(found.ratio), out)
+    if found.ratio.max(initial=0) < 1:
+        number = _zero_point(shift) if found.halves else _magic(shift)
+        operands = (factor, _by_channel(low.constant(number), out))
+        return First(None, operands, dtype, found.halves)
     program = Program("s32", "f64")
     steps = program.step("Mul", "f64", program.cast(0, "f64"), 1)
     return First(program.body(program.codes(steps, dtype, shift, least, most)), (factor,))
+
+
+@lru_cache(maxsize=512)
+def _factors(w_scale: bytes, dtype: str, x: float, y: float, low: int, high: int) -> Factors:
+    return factors(x, np.frombuffer(w_scale, np.dtype(dtype)), y, low, high)
+
+
+@lru_cache(maxsize=256)
+def _magic(number: int) -> Array:
+    return np.array(MAGIC + number, np.float64)
 
 
 @lru_cache(maxsize=256)

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 from rewrite.plan.spec import Body, Spec
 
+# A double of this size has units of 1: adding it rounds half to even. The low bits of the sum are
+# the integer in two's complement.
+MAGIC = 1.5 * 2.0**52
+
 
 @dataclass(frozen=True, slots=True)
 class Along:
@@ -30,15 +34,17 @@ class After:
 
     `out` is the element type in memory. Without `body` the sum is stored as it is.
     `codes`: an integer type of at most 16 bits, or empty. Where it is given, the sum, an integer,
-    first becomes a code of it: times operand 0 (f64; below 1, or the sum so small that the product
-    stays below 2^31), rounded to f64 and then half to even, plus operand 1 (s32), saturated.
-    `body` takes the code, and the operands behind these two.
+    first becomes a code of it: times operand 0 (f64, below 1), rounded to f64 and then half to
+    even, plus operand 1 (s32), saturated. Where no product is nearly a half (not `halves`), operand
+    1 is MAGIC plus that number, in f64, to which the product is added. `body` takes the code, and
+    the operands behind these two.
     """
 
     out: str
     body: Body | None = None
     operands: tuple[Along, ...] = ()
     codes: str = ""
+    halves: bool = True
 
 
 @dataclass(frozen=True, slots=True)
