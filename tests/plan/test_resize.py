@@ -101,6 +101,14 @@ def test_element_types(dtype: Any, mode: str) -> None:
     same("Resize", [x, None, floats(1, 1, 2, 2)], close(atol), known=(2,), mode=mode)
 
 
+@pytest.mark.parametrize("isa", harness.isas(), ids=lambda isa: str(isa.vector_bytes))
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_few_channels_that_lie_innermost(isa: Any, channels: int, mode: str) -> None:
+    x = normal(2, 40, 50, channels)
+    same("Resize", [x, None, floats(1, 1.5, 0.8, 1)], close(2e-5), known=(2,), mode=mode, isa=isa)
+
+
 def test_nothing_changes() -> None:
     x = normal(1, 2, 3, 4)
     same("Resize", [x, None, floats(1, 1, 1, 1)], known=(2,), mode="linear")

@@ -16,7 +16,7 @@ from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.instance import Array
 from rewrite.plan.lower.indexing import grain_of
 from rewrite.plan.lower.movement import order_of
-from rewrite.plan.lower.resize_tables import Axis, Method, blocks, nearest, taps
+from rewrite.plan.lower.resize_tables import Axis, Method, blocks, nearest, spread, taps
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 from rewrite.plan.specs.index import Take, short
 from rewrite.plan.specs.resize import MOST_TAPS, ResizeLookup, ResizePass
@@ -195,7 +195,10 @@ def _pass(
     position = order.index(a)
     outer, inner = prod(physical[:position]), prod(physical[position + 1 :])
     count = places.shape[1]
-    if inner == 1 and sums == "f32" and _lookup(low, x, result, axis, (places, weights), outer):
+    narrow = 0 < inner < low.machine.lanes(sums) and sums == "f32" and not filled
+    if narrow and _lookup(
+        low, x, result, (axis.size * inner, outer), spread(places, weights, inner)
+    ):
         return result
     table = low.constant(np.where(places < 0, -1, places * inner).astype(np.int64))
     weight = low.constant(weights.astype(to_numpy(sums)))
@@ -216,20 +219,22 @@ def _pass(
 
 
 def _lookup(
-    low: Lowering, x: Tensor, result: Tensor, axis: Axis, tables: tuple[Array, Array], rows: int
+    low: Lowering, x: Tensor, result: Tensor, sizes: tuple[int, int], tables: tuple[Array, Array]
 ) -> bool:
-    """A row in vectors, where the machine permutes them by numbers and neighbours lie close."""
+    """Rows (`sizes`: of x, and how many) in vectors, where the machine permutes them by numbers
+    and neighbours lie close."""
+    size, rows = sizes
+    count, taps_ = tables[0].shape
     lanes = low.machine.lanes("f32")
-    taps_ = tables[0].shape[1]
     permutes = {16: "avx512f", 8: "avx2"}.get(lanes)
     if permutes is None or not low.machine.has(permutes) or taps_ > MOST_TAPS:
         return False
-    found = blocks(*tables, axis.size, lanes)
+    found = blocks(*tables, size, lanes)
     if found is None:
         return False
     constants = [low.constant(table) for table in found]
-    words: list[Tensor | int] = [x, *constants, result, len(found[0]), axis.result, axis.size]
+    words: list[Tensor | int] = [x, *constants, result, len(found[0]), count, size]
     spec = ResizeLookup(x.dtype, result.dtype, taps_, lanes)
-    work = axis.result * taps_
+    work = count * taps_
     low.call(spec, words, rows, grain_of(work * 4), flops=2 * rows * work)
     return True

@@ -146,6 +146,14 @@ def _without_idle(places: Array, weights: Array) -> tuple[Array, Array]:
     return places, weights
 
 
+def spread(places: Array, weights: Array, inner: int) -> tuple[Array, Array]:
+    """The tables of an axis and the few elements behind each of its places, as one dimension."""
+    if inner == 1:
+        return places, weights
+    wide = places[:, None] * inner + np.arange(inner)[:, None]
+    return wide.reshape(-1, places.shape[1]), np.repeat(weights, inner, axis=0)
+
+
 def blocks(
     places: Array, weights: Array, size: int, lanes: int
 ) -> tuple[Array, Array, Array] | None:
