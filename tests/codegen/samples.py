@@ -39,8 +39,10 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "ArgExtreme": ("test_argmax_no_keepdims_random", "test_argmin_keepdims_example"),
     "Attention": ("test_attention_4d_gqa_causal", "test_attention_4d_attn_mask_bool_4d"),
     "Compress": ("test_compress_0",),
-    "Conv": ("convolution", "integer convolution", "test_Conv2d_groups_thnn"),
+    "Conv": ("strided convolution", "integer convolution", "test_Conv2d_groups_thnn"),
+    "ConvDot": ("test_conv_with_strides_no_padding",),
     "ConvPad": ("test_basic_conv_with_padding",),
+    "DeformSample": ("test_basic_deform_conv_with_padding",),
     "Depthwise": ("test_Conv2d_depthwise_padded",),
     "Dft": ("test_dft_opset19",),
     "Extremes": ("test_dynamicquantizelinear",),
@@ -64,7 +66,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "QuantizedRecurrent": ("quantized lstm",),
     "RangeParameters": ("test_dynamicquantizelinear_max_adjusted",),
     "Recurrent": ("test_lstm_with_peepholes", "test_gru_seq_length"),
-    "ResizePass": ("test_resize_upsample_scales_cubic",),
+    "ResizePass": ("resize", "test_resize_upsample_scales_cubic"),
     "ReverseRows": ("test_reversesequence_time",),
     "RoiAlign": ("test_roialign_aligned_true",),
     "Rotate": ("test_rotary_embedding", "test_rotary_embedding_interleaved"),
@@ -77,7 +79,11 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "TopK": ("test_top_k",),
     "Unique": ("test_unique_sorted_without_axis",),
     "Unpool": ("test_maxunpool_export_without_output_shape",),
+    "Winograd": ("convolution",),
 }  # fmt: skip
+
+# Kinds of kernels that are planned only for processors that permute lanes by numbers.
+X86_ONLY = frozenset({"ResizeLookup"})
 
 
 def sample(name: str) -> Sample:
@@ -227,6 +233,20 @@ def convolution() -> Sample:
     return _by_reference("convolution", nodes, feeds, constants, 1e-4, 600 * 144 * 2.0**-24)
 
 
+def strided_convolution() -> Sample:
+    """144 products, each off by 2^-24 of the sum of magnitudes (below 600)."""
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1], strides=[2, 2])]
+    constants = {"w": _floats(20, 16, 3, 3, seed=1), "b": _floats(20, seed=2)}
+    feeds = {"x": _floats(1, 16, 11, 9)}
+    return _by_reference("strided convolution", nodes, feeds, constants, 1e-4, 600 * 144 * 2.0**-24)
+
+
+def resize() -> Sample:
+    nodes = [helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")]
+    constants = {"s": np.float32([1, 1, 1.5, 1.5])}
+    return _by_reference("resize", nodes, {"x": _floats(1, 2, 20, 20)}, constants, 1e-5, 1e-5)
+
+
 def integer_convolution() -> Sample:
     nodes = [helper.make_node("ConvInteger", ["x", "w", "zx"], ["y"], pads=[1, 1, 1, 1])]
     constants = {"w": _bytes(-128, 128, np.int8, 20, 16, 3, 3, seed=1), "zx": np.array(9, np.uint8)}
@@ -345,7 +365,9 @@ MODELS: dict[str, Callable[[], Sample]] = {
     "layer normalization": layer_normalization,
     "product": product,
     "quantized lstm": quantized_lstm,
+    "resize": resize,
     "roi pool": roi_pool,
     "softmax": softmax,
+    "strided convolution": strided_convolution,
     "table": table,
 }
