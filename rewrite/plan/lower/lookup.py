@@ -35,9 +35,12 @@ def look_up(
         return
     table = low.constant(entries)
     width = BYTES[out.dtype]
+    # Entries of a byte may take over the memory of their codes.
+    overwrites = frozenset({2} if width == 1 else ())
     if entries.ndim == 1:
         chunks = -(-count // CHUNK)
-        low.call(Lookup(width), [x, table, out, count], chunks, _GRAIN)
+        words: list[Tensor | int] = [x, table, out, count]
+        low.call(Lookup(width), words, chunks, _GRAIN, overwrites=overwrites)
         return
     channels = x.shape[axis]
     behind = order[order.index(axis) + 1 :]
@@ -46,5 +49,5 @@ def look_up(
     rows = count // (channels if neighbours else inner)
     low.call(
         Lookup(width, True, neighbours), [x, table, out, channels, inner], rows,
-        max(1, _GRAIN * CHUNK * rows // count),
+        max(1, _GRAIN * CHUNK * rows // count), overwrites=overwrites,
     )  # fmt: skip
