@@ -7,6 +7,8 @@ import pytest
 from ml_dtypes import bfloat16
 from onnx import helper
 
+from rewrite.graph import io
+from rewrite.runtime.session import Options, Session
 from tests.codegen.harness import isas
 from tests.plan.conv_models import attributes, convolved, model_of, run_model
 
@@ -22,6 +24,9 @@ CASES = {
     "two filters": (2, 24, (5, 9), 2, (3, 5), (1, 1), (1, 2, 1, 2), (1, 1), 1),
     "pointwise": (1, 32, (5, 7), 48, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
     "same": (2, 17, (9, 7), 33, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    "winograd": (2, 19, (13, 12), 37, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    "winograd uneven": (1, 32, (15, 11), 64, (3, 3), (1, 1), (0, 1, 2, 0), (1, 1), 1),
+    "winograd row": (1, 16, (1, 60), 16, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
     "first": (1, 3, (20, 22), 16, (7, 7), (2, 2), (3, 3, 3, 3), (1, 1), 1),
     "uneven": (2, 5, (8, 11), 1, (2, 3), (3, 1), (0, 2, 1, 0), (1, 1), 1),
     "dilated": (1, 6, (11, 10), 7, (3, 2), (1, 2), (2, 1, 2, 3), (2, 3), 1),
@@ -85,6 +90,19 @@ def test_weights_that_come_with_the_run(name: str) -> None:
     close(y, x, w, b, how)
 
 
+def test_which_algorithm() -> None:
+    """Winograd's where it is worth it, by the kinds of kernels in the plan."""
+    for name, kind in (("winograd", "Winograd"), ("same", "Conv"), ("depthwise", "Depthwise"),
+                       ("one deep filter", "ConvDot")):  # fmt: skip
+        x, w, b, how = data(name)
+        node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes(*how))
+        model = model_of([node], {"x": x}, {"w": w, "b": b})
+        with Session(io.load(model), Options(strict=True)) as session:
+            session.run({"x": x})
+            kinds = [type(call.spec).__name__ for plan in session.plan for call in plan.calls]
+        assert kind in kinds
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, bfloat16], ids=["f64", "f16", "bf16"])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("name", ["same", "first", "grouped", "depthwise", "pointwise"])
@@ -111,16 +129,19 @@ def test_automatic_border(auto: str) -> None:
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: str(isa.vector_bytes))
 @pytest.mark.parametrize("channels", [32, 21, 3])
 @pytest.mark.parametrize("group", [False, True])
-def test_epilogue(channels: int, group: bool, isa) -> None:
-    """Residual, scale per channel, one per image, one number per row of pixels, Clip, Sigmoid."""
+@pytest.mark.parametrize("height", [6, 18])
+def test_epilogue(channels: int, group: bool, height: int, isa) -> None:
+    """Residual, scale per channel, one per image, one number per row of pixels, Clip, Sigmoid.
+
+    Of 18 rows and many channels by Winograd's algorithm."""
     rng = np.random.default_rng(3)
-    x = rng.standard_normal((2, channels, 6, 5)).astype(np.float32)
+    x = rng.standard_normal((2, channels, height, 5)).astype(np.float32)
     w = rng.standard_normal((channels, 1 if group else channels, 3, 3)).astype(np.float32)
     more = {
-        "residual": rng.standard_normal((2, channels, 6, 5)).astype(np.float32),
+        "residual": rng.standard_normal((2, channels, height, 5)).astype(np.float32),
         "channel": rng.standard_normal((channels, 1, 1)).astype(np.float32),
         "image": rng.standard_normal((2, channels, 1, 1)).astype(np.float32),
-        "row": rng.standard_normal((6, 1)).astype(np.float32),
+        "row": rng.standard_normal((height, 1)).astype(np.float32),
     }
     groups = channels if group else 1
     nodes = [
@@ -162,8 +183,9 @@ def test_short_epilogue_in_registers() -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_threads(threads: int) -> None:
-    x, w, b, how = data("same")
+@pytest.mark.parametrize("name", ["same", "winograd", "depthwise", "one deep filter", "first"])
+def test_threads(name: str, threads: int) -> None:
+    x, w, b, how = data(name)
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes(*how))
     (y,) = run_model(model_of([node], {"x": x}, {"w": w, "b": b}), {"x": x}, threads=threads)
     close(y, x, w, b, how)
