@@ -8,20 +8,34 @@ written: neighbours are one access, an element in all lanes is read once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from rewrite.codegen.ir import Function
-from rewrite.codegen.types import element, lanes, literal, vector
+from rewrite.codegen.isa import Isa
+from rewrite.codegen.types import bits, element, lanes, literal, suffix, vector
 from rewrite.codegen.value import Value
 
 
 def load_at(
-    f: Function, name: str, pointer: Value, offsets: Sequence[int], count: int, spare: int = 0
+    f: Function,
+    name: str,
+    pointer: Value,
+    offsets: Sequence[int],
+    count: int,
+    spare: int = 0,
+    masks: bool = False,
 ) -> Value:
-    """Elements of type `name`. Lanes behind the last offset hold `spare`; 0 lanes: a scalar."""
+    """Elements of type `name`. Lanes behind the last offset hold `spare`; 0 lanes: a scalar.
+
+    `masks`: the machine loads some lanes of a vector as fast as all of them.
+    """
     if count == 0:
         return f.load(name, f.at(pointer, offsets[0], name))
     if len(offsets) == count and len(set(offsets)) == 1:
         return f.splat(f.load(name, f.at(pointer, offsets[0], name)), vector(name, count))
+    if masks and len(offsets) < count and _neighbours(offsets):
+        at = f.at(pointer, offsets[0], name)
+        return load_masked(f, vector(name, count), at, _first(f, len(offsets), count), spare)
     value = _spare(f, vector(name, count), len(offsets), spare)
     for lane, offset, length in runs(offsets):
         part = _load_run(f, name, pointer, offset, length)
@@ -29,15 +43,55 @@ def load_at(
     return value
 
 
-def store_at(f: Function, value: Value, pointer: Value, offsets: Sequence[int]) -> None:
+def store_at(
+    f: Function, value: Value, pointer: Value, offsets: Sequence[int], masks: bool = False
+) -> None:
     """The first lanes of a vector, or a scalar."""
     name = element(value.type)
     if not lanes(value.type):
         f.store(value, f.at(pointer, offsets[0], name))
         return
+    if masks and _neighbours(offsets) and len(offsets) < lanes(value.type):
+        at = f.at(pointer, offsets[0], name)
+        store_masked(f, value, at, _first(f, len(offsets), lanes(value.type)))
+        return
     for lane, offset, length in runs(offsets):
         part = extracted(f, value, lane, length)
         f.store(part, f.at(pointer, offset, name))
+
+
+def has_masks(isa: Isa) -> bool:
+    """Whether vectors of every element type are loaded and stored lane by lane of a mask."""
+    return isa.has("avx512bw") and isa.has("avx512vl")
+
+
+def load_masked(f: Function, type_: str, pointer: Value, mask: Value, spare: int) -> Value:
+    """Lanes outside of the mask are not read and hold `spare`."""
+    name = f"llvm.masked.load.{suffix(type_)}.p0"
+    align = f.const(max(1, bits(type_) // 8), "i32")
+    return f.call(name, type_, pointer, align, mask, f.const(spare, type_))
+
+
+def store_masked(f: Function, value: Value, pointer: Value, mask: Value) -> None:
+    """Lanes outside of the mask are not written."""
+    name = f"llvm.masked.store.{suffix(value.type)}.p0"
+    align = f.const(max(1, bits(value.type) // 8), "i32")
+    f.call(name, "void", value, pointer, align, mask)
+
+
+def first_lanes(f: Function, used: Value, count: int) -> Value:
+    """A mask of the lanes before lane `used`, which is at most `count` and below 128."""
+    type_ = vector("i8", count)
+    return f.compare("<", f.iota(type_), f.splat(f.cast("trunc", used, "i8"), type_), signed=False)
+
+
+def _first(f: Function, used: int, count: int) -> Value:
+    texts = [f"i1 {'true' if lane < used else 'false'}" for lane in range(count)]
+    return Value(f, vector("i1", count), "<" + ", ".join(texts) + ">")
+
+
+def _neighbours(offsets: Sequence[int]) -> bool:
+    return len(offsets) > 1 and all(b == a + 1 for a, b in pairwise(offsets))
 
 
 def runs(offsets: Sequence[int]) -> Iterator[tuple[int, int, int]]:

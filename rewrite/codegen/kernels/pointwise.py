@@ -15,11 +15,13 @@ from math import prod
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.pointwise_site import (
+    Fixed,
     Site,
     along,
     block,
     fixed_along,
     load_block,
+    ragged,
     single,
     write_block,
 )
@@ -52,20 +54,44 @@ def _flat(site: Site, pointers: Sequence[Value]) -> None:
     """Elements begin … end of the only dimension."""
     f, k = site.f, site.k
     fixed = fixed_along(site, pointers, 0)
-    at = k.begin
-    for vectors in (site.unroll, 1):
-        step = vectors * site.lanes
-        stop = k.end - step + 1
-        places = along(site, 0, step)
-
-        def turn(i: Value, places: list[list[int]] = places) -> None:
-            block(site, site.moved(pointers, 0, i), places, fixed)
-
-        f.loop(at, stop, turn, step=step)
-        done = f.binary("sdiv", f.select(f.compare("<", at, k.end), k.end - at, 0), step) * step
-        at = at + done
-
+    at = _vectors(site, pointers, fixed, k.begin, site.unroll)
+    if site.masks and _neighbours(site):
+        f.loop(at, k.end, lambda i: _masked(site, pointers, fixed, i), step=site.lanes)
+        return
+    at = _vectors(site, pointers, fixed, at, 1)
     f.loop(at, k.end, lambda i: single(site, site.moved(pointers, 0, i)))
+
+
+def _vectors(
+    site: Site, pointers: Sequence[Value], fixed: Fixed, start: Value, count: int
+) -> Value:
+    """As many blocks of `count` vectors as there are; where they end."""
+    f, k = site.f, site.k
+    step = count * site.lanes
+    places = along(site, 0, step)
+    f.loop(
+        start,
+        k.end - step + 1,
+        lambda i: block(site, site.moved(pointers, 0, i), places, fixed),
+        step=step,
+    )
+    left = f.select(f.compare("<", start, k.end), k.end - start, 0)
+    end: Value = start + f.binary("sdiv", left, step) * step
+    return end
+
+
+def _masked(site: Site, pointers: Sequence[Value], fixed: Fixed, at: Value) -> None:
+    """One vector, or what is left of one."""
+    f = site.f
+    left = site.k.end - at
+    used = f.select(f.compare("<", left, site.lanes), left, site.lanes)
+    ragged(site, site.moved(pointers, 0, at), used, fixed)
+
+
+def _neighbours(site: Site) -> bool:
+    """Whether elements next to each other in the output are so in all operands that change."""
+    steps = [v.strides[0] for v in site.views]
+    return set(steps[: site.count]) <= {0, 1} and set(steps[site.count :]) == {1}
 
 
 # --- several dimensions -------------------------------------------------------------------------

@@ -9,11 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rewrite.codegen.body import emit_bodies
-from rewrite.codegen.gather import load_at, store_at
+from rewrite.codegen.gather import (
+    first_lanes,
+    has_masks,
+    load_at,
+    load_masked,
+    store_at,
+    store_masked,
+)
 from rewrite.codegen.ir import Int
 from rewrite.codegen.kernel import Kernel
 from rewrite.codegen.memory import memory_type, register_type, to_memory, to_register
-from rewrite.codegen.types import bits, lanes
+from rewrite.codegen.types import bits, lanes, vector
 from rewrite.codegen.value import Value
 from rewrite.plan.spec import Body, Pointwise
 from rewrite.plan.view import View
@@ -39,6 +46,7 @@ class Site:
         short = len(self.spec.body.steps) <= _LONG
         self.unroll = 4 if short and self.k.isa.registers >= 32 else 2
         self.shape = self.spec.shape
+        self.masks = has_masks(self.k.isa)
 
     def _lanes(self) -> int:
         """As many as fill a register; to move short rows, no more than a row has."""
@@ -93,7 +101,7 @@ def load_block(
             continue
         dtype = site.views[number].dtype
         raws = [
-            load_at(f, memory_type(dtype), pointers[number], part, site.lanes, SPARE)
+            load_at(f, memory_type(dtype), pointers[number], part, site.lanes, SPARE, site.masks)
             for part in parts(places[number], site.lanes)
         ]
         found.append([to_register(f, isa, dtype, raw) for raw in raws])
@@ -117,7 +125,7 @@ def write_block(
             dtype = site.views[output].dtype
             full = f.splat(value, register_type(dtype, width))
             raw = to_memory(f, isa, dtype, full)
-            store_at(f, raw, pointers[output], vectors[output][number])
+            store_at(f, raw, pointers[output], vectors[output][number], site.masks)
 
 
 def parts(places: Sequence[int], width: int) -> list[Sequence[int]]:
@@ -170,3 +178,23 @@ def single(site: Site, pointers: Sequence[Value]) -> None:
         dtype = site.views[number].dtype
         values.append(to_register(f, isa, dtype, f.load(memory_type(dtype), pointers[number])))
     write_block(site, pointers, [[0]] * len(site.views), [[v] for v in values], 0)
+
+
+def ragged(site: Site, pointers: Sequence[Value], used: Value, fixed: Fixed) -> None:
+    """Fewer places than lanes along the first dimension, all of them neighbours: one vector."""
+    f, isa, width = site.f, site.k.isa, site.lanes
+    mask = first_lanes(f, used, width)
+    values: list[Value] = []
+    for number, same in enumerate(fixed):
+        dtype = site.views[number].dtype
+        if same is not None:
+            values.append(same)
+            continue
+        whole = vector(memory_type(dtype), width)
+        raw = load_masked(f, whole, pointers[number], mask, SPARE)
+        values.append(to_register(f, isa, dtype, raw))
+    (results,) = emit_bodies(f, isa, site.spec.body, [values], site.fault)
+    for k, value in enumerate(results):
+        dtype = site.views[site.count + k].dtype
+        raw = to_memory(f, isa, dtype, f.splat(value, register_type(dtype, width)))
+        store_masked(f, raw, pointers[site.count + k], mask)
