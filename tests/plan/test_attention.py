@@ -261,3 +261,25 @@ def test_multi_head_attention_in_float16() -> None:
     want = session.run(None, wide)[0]
     found = run([node], operands)[0].astype(np.float32)
     np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3)
+
+
+# --- QAttention --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("zero", [0, 3])
+def test_attention_of_codes(zero: int, per_column: bool) -> None:
+    columns = 96 if per_column else 1
+    operands = {
+        "x": RNG.integers(0, 256, (2, 7, 20)).astype(np.uint8),
+        "w": RNG.integers(-100, 101, (20, 96)).astype(np.int8),
+        "b": normal(96),
+        "xs": np.array([0.02], np.float32),
+        "ws": RNG.uniform(0.003, 0.006, columns).astype(np.float32),
+        "mask": (RNG.random((2, 7)) < 0.7).astype(np.int32),
+        "xz": np.array([120], np.uint8),
+        "wz": np.full(columns, zero, np.int8),
+    }
+    const = ["w", "b", "ws", "wz"]
+    check_microsoft("QAttention", operands, ["y"], const, 2e-5, num_heads=4)
+    check_microsoft("QAttention", operands, ["y"], const, 2e-5, num_heads=4, unidirectional=1)

@@ -151,21 +151,27 @@ def attention_refusal(op: Instance) -> str | None:
 
 @lowers("Attention", domain=DOMAIN)
 def attention(low: Lowering, op: Instance) -> None:
-    heads = op.integer("num_heads", 1)
     batch, sequence, _ = op.shape(0)
-    total = op.shape(1)[1]
-    projected = _project(low, op, (batch, sequence, total))
+    projected = _project(low, op, (batch, sequence, op.shape(1)[1]))
+    attend_projected(low, projected, mask=3, past=4, bias=5)
+
+
+def attend_projected(low: Lowering, projected: Tensor, mask: int, past: int, bias: int) -> None:
+    """Attention of queries, keys and values side by side; which operands are the others."""
+    op = low.op
+    heads = op.integer("num_heads", 1)
+    batch, sequence, total = projected.shape
     parts, start = [], 0
     for size in hidden_sizes(op, total):
         part = projected.sliced((0, 0, start), (batch, sequence, size))
         parts.append(by_heads(part, heads))
         start += size
-    past = op.shape(4)[3] if op.has(4) else 0
-    q, k, v = parts[0], *_present(low, op, parts[1], parts[2])
+    before = op.shape(past)[3] if op.has(past) else 0
+    q, k, v = parts[0], *_present(low, op, past, parts[1], parts[2])
     filtered = op.float32("mask_filter_value", -10000.0)
-    mask = additive_mask(low, 3, batch, past + sequence, filtered)
-    mask = with_bias(low, mask, 5)
-    attend(low, q, k, v, by_heads(low.output(), heads), _scores(op, q.shape[3], mask, past))
+    added = additive_mask(low, mask, batch, before + sequence, filtered)
+    added = with_bias(low, added, bias)
+    attend(low, q, k, v, by_heads(low.output(), heads), _scores(op, q.shape[3], added, before))
 
 
 def _project(low: Lowering, op: Instance, shape: tuple[int, ...]) -> Tensor:
@@ -193,17 +199,17 @@ def _sum(low: Lowering, x: Tensor, y: Tensor) -> Tensor:
     return total
 
 
-def _present(low: Lowering, op: Instance, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def _present(low: Lowering, op: Instance, past: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Keys and values with those of the past, in output 1 (2, batch, heads, sequence, head)."""
-    if not op.has(4) and not op.wants(1):
+    if not op.has(past) and not op.wants(1):
         return k, v
     whole = low.output(1)
     halves = [_half(whole, i) for i in range(2)]
-    if not op.has(4):
+    if not op.has(past):
         for fresh, half in zip((k, v), halves, strict=True):
             low.copy(fresh, half)
         return k, v
-    before = low.view(4)
+    before = low.view(past)
     found = [
         joined(low, _half(before, i), fresh, half)
         for i, (fresh, half) in enumerate(zip((k, v), halves, strict=True))

@@ -13,12 +13,11 @@ import numpy as np
 
 from rewrite.plan.lower.matmul_bytes import scheme_of
 from rewrite.plan.lower.matmul_product import Right, Scheme, multiply
-from rewrite.plan.lower.matmul_tail import Tail
 from rewrite.plan.lower.quantized import quantize_by_range
+from rewrite.plan.lower.quantized_product import centered, needs_nine_bits, scaled_sums
 from rewrite.plan.lower.recurrent import Layer, activations_of
 from rewrite.plan.lower.recurrent_layout import in_blocks
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
-from rewrite.plan.spec import Constant
 from rewrite.plan.specs.recurrent import Recurrent
 from rewrite.plan.specs.recurrent_quantized import QuantizedRecurrent, scratch_of
 
@@ -26,14 +25,6 @@ DOMAIN = "com.microsoft"
 Array = np.ndarray[Any, np.dtype[Any]]
 
 X, W, R, B, LENGTHS, H0, C0, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO = range(12)
-
-
-def centered(codes: Array, zero: Array | None) -> Array:
-    """Codes (direction, k, gates * hidden) with their zero point taken off."""
-    if zero is None:
-        return codes.astype(np.int64)
-    spread = zero.astype(np.int64).reshape(len(codes) if zero.size > 1 else 1, 1, -1)
-    return codes.astype(np.int64) - spread
 
 
 @refuses("DynamicQuantizeLSTM", domain=DOMAIN)
@@ -48,8 +39,7 @@ def dynamic_quantize_lstm_refusal(op: Instance) -> str | None:
     for codes, zero in ((W, W_ZERO), (R, R_ZERO)):
         given = op.known(codes)
         assert given is not None
-        made = centered(given, op.known(zero))
-        if made.size and (made.min() < -128 or made.max() > 127):
+        if needs_nine_bits(given, op.known(zero)):
             return "DynamicQuantizeLSTM whose weights need nine bits"
     return None
 
@@ -116,27 +106,10 @@ class _Quantized(Layer):
         scheme = self.scheme(weights)
         out = low.new("f32", (self.steps, self.batch, width))
         factors = self.blocks(self.scales(W_SCALE, weights))
-        tail = self._numbers(out, sums, factors, scheme, scale, zero)
+        tail = scaled_sums(out, sums, factors, scheme, scale, zero)
         right = Right((depth, width), None, W, ("quantized gates", unit), form)
         multiply(low, codes, right, out, tail, scheme)
         return out
-
-    def _numbers(
-        self, out: Tensor, sums: Tensor, factors: Tensor, scheme: Scheme, scale: Tensor,
-        zero: Tensor,
-    ) -> Tail:  # fmt: skip
-        """Steps from sums of codes to numbers: s scales[n] (sum - z sums[n])."""
-        tail = Tail("s32", "f32", inner=True)
-        places = [_columns(t, out.shape) for t in (sums, factors)]
-        places += [_one(t, out.shape) for t in (zero, scale)]
-        by_column, factor, point, step = (tail.operand(t) for t in places)
-        wide: int = tail.cast(point, "s32")
-        if scheme.flip_a:
-            wide = tail.value("Sub", wide, Constant("s32", 128))
-        tail.then("Sub", tail.value("Mul", wide, by_column))
-        tail.last = tail.cast(tail.last, "f32")
-        tail.then("Mul", tail.value("Mul", step, factor, dtype="f32"), dtype="f32")
-        return tail
 
     # --- the state --------------------------------------------------------------------------
 
@@ -180,17 +153,3 @@ class _Quantized(Layer):
             scratch=scratch_of(quantized, self.batch),
             flops=2 * directions * self.batch * self.steps * spec.gates * self.hidden**2,
         )
-
-
-def _columns(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """One element for each column of a shape."""
-    found = tensor.reshaped((shape[-1],))
-    assert found is not None
-    return found.broadcast(shape)
-
-
-def _one(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of one element in every place of a shape."""
-    found = tensor.reshaped(())
-    assert found is not None
-    return found.broadcast(shape)
