@@ -30,8 +30,7 @@ from rewrite.plan.spec import Spec
 from rewrite.runtime.forks import renew_after_fork
 
 SUFFIX = ".object"
-MOST_FILES = 20_000
-MOST_BYTES = 1 << 30
+MOST_FILES = 5_000  # of some 10 kB: what a hundred models need
 MOST_FAILURES = 3  # of writing, after which it is not tried again
 
 
@@ -144,11 +143,13 @@ class Objects:
             return
         self._tidied = True
         try:
-            found = [(e.stat(follow_symlinks=False), e.path) for e in os.scandir(self._folder)]
-            if len(found) <= MOST_FILES and sum(s.st_size for s, _ in found) <= MOST_BYTES:
+            if sum(1 for _ in os.scandir(self._folder)) <= MOST_FILES:
                 return
-            found.sort(key=lambda pair: pair[0].st_mtime_ns)
-            for _, path in found[: len(found) // 2]:
+            by_age = sorted(
+                (e.stat(follow_symlinks=False).st_mtime_ns, e.path)
+                for e in os.scandir(self._folder)
+            )
+            for _, path in by_age[: len(by_age) // 2]:
                 Path(path).unlink(missing_ok=True)
         except OSError:  # another process tidies, or nothing may be removed here
             return
