@@ -109,6 +109,10 @@ def permute(view: View, axes: Sequence[int]) -> View:
 def broadcast(view: View, shape: Sequence[int]) -> View:
     """Expand (numpy's rule): dimensions of size 1 are repeated with stride 0."""
     missing = len(shape) - view.rank
+    fits = missing >= 0 and all(
+        n in (1, m) for n, m in zip(view.shape, shape[missing:], strict=True)
+    )
+    assert fits, f"{view.shape} is not broadcast to {tuple(shape)}"
     strides = [0] * missing + [
         0 if n == 1 and m != 1 else s
         for n, m, s in zip(view.shape, shape[missing:], view.strides, strict=True)
@@ -132,7 +136,6 @@ def reshaped(view: View, shape: Sequence[int]) -> View | None:
     if view.size == 0:
         return dense(view.dtype, shape)
     old = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
-    strides: list[int] = []
     at = 0
     pending = [n for n in shape if n != 1]
     new_strides: list[int] = []
@@ -160,9 +163,8 @@ def reshaped(view: View, shape: Sequence[int]) -> View | None:
         at += 1
         i += 1
     given = iter(new_strides)
-    for n in shape:
-        strides.append(next(given) if n != 1 else 0)
-    return View(view.dtype, tuple(shape), tuple(strides))
+    strides = tuple(next(given) if n != 1 else 0 for n in shape)
+    return View(view.dtype, tuple(shape), strides)
 
 
 def retyped(view: View, dtype: str) -> View:
