@@ -56,6 +56,12 @@ def number_of(x: Value) -> float | None:
     return found
 
 
+def is_power_of_two(number: float) -> bool:
+    """Whether a division by it is a multiplication by its reciprocal, bit for bit."""
+    mantissa, _ = number.hex().split("p")
+    return mantissa.lstrip("-") == "0x1.0000000000000" and 2.0**-120 < abs(number) < 2.0**120
+
+
 def integer_of(x: Value) -> int | None:
     """The number of an integer constant (of all its lanes); None for other values."""
     if is_float(x.type) or x.text.startswith("%"):

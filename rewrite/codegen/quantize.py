@@ -13,7 +13,7 @@ from rewrite.codegen.floats import NARROW, narrowed_to_odd, rounded
 from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.memory import register_type
-from rewrite.codegen.power import number_of
+from rewrite.codegen.power import is_power_of_two, number_of
 from rewrite.codegen.types import bits, lanes, like
 from rewrite.codegen.value import Value
 from rewrite.ops.dtypes import integer_range
@@ -80,17 +80,11 @@ def _ratio(f: Function, isa: Isa, x: Typed, scale: Typed, precision: str | None)
     if precision in NARROW:
         top, bottom = rounded(f, isa, precision, top), rounded(f, isa, precision, bottom)
     known = number_of(bottom)
-    if known is not None and _power_of_two(known):
+    if known is not None and is_power_of_two(known):
         ratio = f.mul(top, 1.0 / known)
     else:
         ratio = f.binary("fdiv", top, bottom)
     return ratio if precision is None else rounded(f, isa, precision, ratio)
-
-
-def _power_of_two(number: float) -> bool:
-    """Whether its reciprocal is exact in float32, and not subnormal."""
-    mantissa, _ = number.hex().split("p")
-    return mantissa == "0x1.0000000000000" and 2.0**-120 < number < 2.0**120
 
 
 def _between(f: Function, x: Value, low: Value, high: Value) -> Value:

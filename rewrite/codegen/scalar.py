@@ -55,6 +55,9 @@ class Scalars:
     def div(self, x: Any, y: Any) -> Value:
         a, b = self._pair(x, y)
         if is_float(a.type):
+            known = number_of(b)
+            if known is not None and power.is_power_of_two(known):
+                return self.f.binary("fmul", a, 1.0 / known)
             return self.f.binary("fdiv", a, b)
         return divided(self.f, a, b, self.signed, self.fault)
 

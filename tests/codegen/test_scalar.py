@@ -7,9 +7,9 @@ import pytest
 
 from rewrite.codegen.isa import Isa
 from rewrite.ops.dtypes import BITS, integer_range, to_numpy
-from rewrite.plan.spec import Body
+from rewrite.plan.spec import Body, Constant
 from tests.codegen.bodies import one_step, run_checked, step
-from tests.codegen.elements import sample
+from tests.codegen.elements import SPECIAL, as_type, sample
 from tests.codegen.harness import isas
 
 ISAS = isas()
@@ -166,6 +166,16 @@ def test_float_remainders(dtype: str, isa: Isa) -> None:
     assert np.array_equal(found, wanted, equal_nan=True)
     both = ~np.isnan(wanted)
     assert np.array_equal(np.signbit(found[both]), np.signbit(wanted[both]))
+
+
+def test_division_by_constants() -> None:
+    """By powers of two it is a multiplication, of the same bits."""
+    x = np.concatenate([sample("f32", 300), as_type(SPECIAL, "f32")])
+    for number in (8.0, -0.25, 3.0, 2.0**-125, 1.0):
+        made = step("Div", (0, Constant("f32", number)), "f32")
+        ((found,), _) = run_checked(Body(("f32",), (made,), (1,)), [x])
+        with np.errstate(over="ignore"):
+            assert np.array_equal(found, x / np.float32(number), equal_nan=True)
 
 
 def test_sign_of_nan_is_nan() -> None:
