@@ -85,4 +85,17 @@ def _low_words(f: Function, x: Value) -> Value:
 
 
 def is_short(after: After) -> bool:
-    return after.body is None or len(after.body.steps) <= SHORT
+    """Whether the program may stand behind every accumulator."""
+    if after.body is None:
+        return True
+    steps = after.body.steps
+    return len(steps) <= SHORT and all(step.name in _CHEAP for step in steps)
+
+
+# Steps of a few instructions.
+_CHEAP = frozenset(
+    {
+        "Abs", "Add", "Cast", "Clip", "Div", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu",
+        "Max", "Min", "Mul", "Neg", "PRelu", "Relu", "Round", "Sub",
+    }
+)  # fmt: skip
