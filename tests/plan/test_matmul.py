@@ -34,7 +34,7 @@ def numbers(shape: tuple[int, ...], kind: Any) -> Array:
 SHAPES = [
     ((13, 17), (17, 40)), ((17,), (17, 5)), ((3, 17), (17,)), ((17,), (17,)),
     ((2, 3, 5, 8), (8, 9)), ((2, 3, 5, 8), (3, 8, 9)), ((5, 8), (2, 8, 40)),
-    ((1, 4, 7), (3, 7, 2)), ((7,), (2, 7, 3)), ((2, 3, 7), (7,)),
+    ((1, 4, 7), (3, 7, 2)), ((7,), (2, 7, 3)), ((2, 3, 7), (7,)), ((3, 1, 6, 7), (1, 1, 7, 1)),
     ((0, 4), (4, 5)), ((3, 0), (0, 5)), ((2, 0, 4), (4, 5)), ((0, 3, 4), (0, 4, 5)),
     ((2, 3, 0), (2, 0, 4)), ((3, 4), (4, 0)),
 ]  # fmt: skip
@@ -158,6 +158,54 @@ def test_groups_are_one_product(isa: Isa, const: tuple[str, ...]) -> None:
             [*square, node("Add", ["u", "c"], ["y"])], {n: arrays[n] for n in "abc"}, const, isa
         )
         assert (y == product**2 + arrays["c"]).all(), "the sum is needed twice: no bias"
+
+
+def random_chain(rng: np.random.Generator) -> tuple[list[Any], dict[str, Array], Array]:
+    """A product of small integers and up to three steps: nodes, operands, the exact result."""
+    sizes = [1, 2, 3, 5, 8, 9, 16, 17, 33, 64, 70]
+    m, n = (int(rng.choice(sizes)) for _ in range(2))
+    k = int(rng.choice([0, 1, 3, 16, 17, 40]))
+    batch = [int(rng.integers(1, 4)) for _ in range(rng.integers(0, 3))]
+    arrays, names, nodes = {}, [], []
+    for name, rows in (("a", (m, k)), ("b", (k, n))):
+        lead = [d if rng.random() < 0.7 else 1 for d in batch][rng.integers(0, len(batch) + 1) :]
+        arrays[name] = rng.integers(-4, 5, (*lead, *rows)).astype(np.float32)
+    found = np.matmul(arrays["a"], arrays["b"])
+    for name in "ab":
+        names.append(name)
+        if rng.random() < 0.3:
+            rank = arrays[name].ndim
+            arrays[name] = arrays[name].swapaxes(-1, -2).copy()
+            names[-1] = f"{name}t"
+            order = [*range(rank - 2), rank - 1, rank - 2]
+            nodes.append(node("Transpose", [name], [names[-1]], perm=order))
+    nodes.append(node("MatMul", names, ["v"]))
+    for i in range(rng.integers(0, 4)):
+        shape = [d if rng.random() < 0.6 else 1 for d in found.shape]
+        shape = shape[rng.integers(0, len(shape) + 1) :]
+        other = arrays[f"c{i}"] = rng.integers(-3, 4, shape).astype(np.float32)
+        name = str(rng.choice(["Add", "Mul", "Sub"]))
+        operands = [nodes[-1].output[0], f"c{i}"]
+        values = [found, other]
+        if rng.random() < 0.3:
+            operands.reverse()
+            values.reverse()
+        nodes.append(node(name, operands, [f"v{i}"]))
+        found = {"Add": np.add, "Mul": np.multiply, "Sub": np.subtract}[name](*values)
+    return nodes, arrays, found
+
+
+@pytest.mark.parametrize("isa", isas(), ids=wide)
+@pytest.mark.parametrize("seed", range(3))
+def test_random_chains(isa: Isa, seed: int) -> None:
+    """Batches that are broadcast, views, epilogues; every result is a float32 exactly."""
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        nodes, arrays, exact = random_chain(rng)
+        const = [name for name in arrays if name != "a" and rng.random() < 0.5]
+        y, _ = grouped(nodes, arrays, const, isa)
+        assert y.shape == exact.shape
+        assert (y == exact).all(), (nodes, const)
 
 
 def test_results_do_not_run_over_their_factors() -> None:

@@ -142,6 +142,10 @@ def _turned(low: Lowering, job: _Job, right: Right) -> tuple[_Job, Right]:
     whole = job.over(tuple(transposed(t) for t in job.tensors))
     bias = None if job.bias is None else np.broadcast_to(job.bias, (job.out.shape[-2],))
     row = _as_row(low, right, job.scheme)
+    if prod(row.shape[:-2]) == 1:
+        one = row.reshaped(row.shape[-2:])
+        assert one is not None, "dimensions of size 1 come and go freely"
+        row = one
     row = row.broadcast((*whole.out.shape[:-1], row.shape[-1]))
     return replace(whole, left=row, bias=bias), Right(whole.left.shape, whole.left)
 
