@@ -85,9 +85,11 @@ class Instance:
 
     def begin_anew(self) -> None:
         self._lock = threading.Lock()
+        self._user = 0  # the thread that holds the lock
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array], profile: bool = False) -> None:
         """Computes `outputs`, arrays of the caller, from `inputs`; they do not overlap."""
+        self._refuse_itself()
         with self._lock:
             if self._closed:
                 raise error("RW806", "the session is closed", hint="compile the model again")
@@ -98,10 +100,21 @@ class Instance:
             self._runs += profile
             pool = self._workers.acquire() if self._memory.shared else 0
             try:
+                self._user = threading.get_ident()
                 self._drive(loop, pool)
             finally:
+                self._user = 0
                 if pool:
                     self._workers.release()
+
+    def _refuse_itself(self) -> None:
+        """A handler of a signal that interrupts a run would wait for that run without end."""
+        if self._user == threading.get_ident():
+            raise error(
+                "RW806",
+                "the session is asked for something while it runs in this very thread",
+                hint="handlers of signals may not use the session that they interrupt",
+            )
 
     def _drive(self, loop: _Loop, pool: int) -> None:
         """Between calls of the loop the interpreter handles signals, and may raise."""
@@ -118,6 +131,7 @@ class Instance:
 
     def close(self) -> None:
         """Frees the memory; waits for a run that is under way."""
+        self._refuse_itself()
         with self._lock:
             self._closed = True
             self._memory.free()
