@@ -23,6 +23,7 @@ _BLOCK = (1 << 18, 1 << 20)  # bytes of transformed tiles, at least and at most
 _GRAIN = 1 << 19
 
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float64)
+_BOTH = np.kron(G, G).T  # of a filter's 9 elements: G w G^T
 
 
 def suits(op: Instance, frame: Frame) -> bool:
@@ -39,12 +40,12 @@ def suits(op: Instance, frame: Frame) -> bool:
 
 def transformed(panels: Panels, w: Array) -> Array:
     """G w G^T as [panel][place][C][column]."""
-    wide = np.einsum("ay,mcyx,bx->abcm", G, w.astype(np.float64), G, optimize=True)
     m, c = w.shape[:2]
-    out = np.zeros((16, c, panels.count * panels.columns), np.float32)
-    out[:, :, :m] = wide.reshape(16, c, m)
-    cut = out.reshape(16, c, panels.count, panels.columns)
-    return np.ascontiguousarray(cut.transpose(2, 0, 1, 3))
+    wide = (w.reshape(m * c, 9).astype(np.float64) @ _BOTH).astype(np.float32)
+    out = np.zeros((panels.count * panels.columns, c, 16), np.float32)
+    out[:m] = wide.reshape(m, c, 16)
+    cut = out.reshape(panels.count, panels.columns, c, 16)
+    return np.ascontiguousarray(cut.transpose(0, 3, 2, 1))
 
 
 def call_winograd(low: Lowering, frame: Frame, x: Tensor, finish: Finish, out: Tensor) -> None:
