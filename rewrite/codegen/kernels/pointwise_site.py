@@ -18,17 +18,20 @@ from rewrite.codegen.gather import (
     store_masked,
 )
 from rewrite.codegen.ir import Int
+from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Kernel
 from rewrite.codegen.memory import memory_type, register_type, to_memory, to_register
 from rewrite.codegen.types import bits, lanes, vector
 from rewrite.codegen.value import Value
+from rewrite.ops import registry
 from rewrite.plan.spec import Body, Pointwise
 from rewrite.plan.view import View
 
 # What lanes without an element hold: no division stumbles over it.
 SPARE = 1
 _SHORT_ROW = 8  # shorter rows are moved several at a time
-_LONG = 12  # steps of a program that is not unrolled further
+_APPROXIMATION = 4  # what an elementary function costs, beside a step that is exact
+_LONG, _VERY_LONG = 24, 96  # programs that are unrolled less, and not at all
 
 
 @dataclass
@@ -43,8 +46,7 @@ class Site:
         self.views: tuple[View, ...] = (*self.spec.operands, *self.spec.outputs)
         self.count = len(self.spec.operands)
         self.lanes = self._lanes()
-        short = len(self.spec.body.steps) <= _LONG
-        self.unroll = 4 if short and self.k.isa.registers >= 32 else 2
+        self.unroll = _unroll(self.spec.body, self.k.isa)
         self.shape = self.spec.shape
         self.masks = has_masks(self.k.isa)
 
@@ -75,6 +77,18 @@ class Site:
             any_lane = f"llvm.vector.reduce.or.v{lanes(when.type)}i1"
             when = self.f.call(any_lane, "i1", when)
         self.k.fault(code, when)
+
+
+def _unroll(body: Body, isa: Isa) -> int:
+    """Vectors at a time: several chains of dependent instructions, but not too much code."""
+    cost = 0
+    for step in body.steps:
+        definition = registry.find(step.domain, step.name)
+        exact = definition is None or definition.evaluation in (None, registry.EXACT)
+        cost += 1 if exact else _APPROXIMATION
+    if cost > _VERY_LONG:
+        return 1
+    return 4 if cost <= _LONG and isa.registers >= 32 else 2
 
 
 def lanes_of(vector_bytes: int, body: Body, outputs: Sequence[View]) -> int:
