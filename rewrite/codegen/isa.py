@@ -43,9 +43,14 @@ class Isa:
         return self.vector_bytes // BYTES[dtype]
 
 
+def _arch(triple: str) -> str:
+    name = triple.split("-", maxsplit=1)[0]
+    return "aarch64" if name == "arm64" else name  # as Apple calls it
+
+
 def isa_of(triple: str, cpu: str, features: tuple[str, ...]) -> Isa:
     """The widths that a processor's features imply."""
-    arch = triple.split("-", maxsplit=1)[0]
+    arch = _arch(triple)
     has = frozenset(features)
     if arch in ("x86_64", "i386", "i686"):
         if {"+avx512f", "+avx512bw", "+avx512vl", "+avx512dq"} <= has:
@@ -53,7 +58,7 @@ def isa_of(triple: str, cpu: str, features: tuple[str, ...]) -> Isa:
         if "+avx2" in has:
             return Isa(triple, cpu, features, 32, 16, "+fma" in has)
         return Isa(triple, cpu, features, 16, 16, False)
-    if arch in ("aarch64", "arm64"):
+    if arch == "aarch64":
         return Isa(triple, cpu, features, 16, 32, True)
     if arch == "hexagon":
         return Isa(triple, cpu, features, 128, 32, False)

@@ -61,6 +61,7 @@ def test_shipped_targets() -> None:
         ("x86_64-unknown-linux-gnu", "x86-64-v4", ("-avx512dq",), (32, 16, True)),
         ("x86_64-unknown-linux-gnu", "", ("+avx2", "+fma"), (32, 16, True)),
         ("aarch64-unknown-linux-gnu", "cortex-a76", (), (16, 32, True)),
+        ("arm64-apple-darwin", "apple-m1", (), (16, 32, True)),
         ("riscv64-unknown-linux-gnu", "generic-rv64", ("+v",), (16, 32, True)),
         ("wasm32-unknown-unknown", "generic", ("+simd128",), (16, 16, False)),
     ],
@@ -69,6 +70,10 @@ def test_widths(triple: str, cpu: str, features: tuple[str, ...], widths: object
     found = isa_from_target(target.Isa(triple, cpu, features))
     assert (found.vector_bytes, found.registers, found.fma) == widths
     assert list(found.features) == sorted(found.features)
+
+
+def test_one_architecture_has_one_name() -> None:
+    assert isa_of("arm64-apple-darwin", "apple-m1", ()).arch == AARCH64.arch == "aarch64"
 
 
 def test_what_a_processor_implies_can_be_asked_for() -> None:
