@@ -33,7 +33,7 @@ class Isa:
     @property
     def arch(self) -> str:
         """`x86_64`, `aarch64`, `hexagon`, `wasm32`, …"""
-        return self.triple.split("-", maxsplit=1)[0]
+        return _arch(self.triple)
 
     def has(self, feature: str) -> bool:
         return "+" + feature in self.features
