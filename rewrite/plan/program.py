@@ -136,7 +136,8 @@ class _Reader:
     ) -> Graph:
         """A graph whose values get fresh numbers."""
         numbers: dict[ir.Value, int | None] = {}
-        made = Graph(source=graph if isinstance(graph, ir.Graph) else None)
+        is_main = graph is self.loaded.model.graph
+        made = Graph(source=graph if isinstance(graph, ir.Graph) and not is_main else None)
         scope = _Scope(numbers, outer)
         made.inputs = tuple(scope.define(v, self.number(v.name)) for v in graph.inputs)
         if isinstance(graph, ir.Graph):

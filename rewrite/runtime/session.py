@@ -30,6 +30,7 @@ from rewrite.runtime.device import CpuDevice
 from rewrite.runtime.executor import Context, GraphRunner, Node, close_runner
 from rewrite.runtime.profile import Profile, Row
 from rewrite.runtime.reference import run_node
+from rewrite.runtime.spill import Spilled
 from rewrite.schema import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -64,6 +65,7 @@ class Session:
         if self.options.threads < 1:
             raise error("RW806", f"a session needs at least one thread, not {self.options.threads}")
         self._program: Program = read(loaded)
+        self._spilled = Spilled(self._program)
         self._device = CpuDevice(self.options.isa or host_isa(), self.options.threads)
         self._weights = Weights(self._device.isa)
         self._numbers = itertools.count(self._program.count)
@@ -158,7 +160,9 @@ class Session:
     # --- what the executor asks for -----------------------------------------------------------
 
     def _load(self, plan: Plan) -> Any:
-        return self._device.load(plan, self.options.progress)
+        made = self._device.load(plan, self.options.progress)
+        self._spilled.release()
+        return made
 
     def _reference(self, op: Op, operands: Sequence[Value]) -> list[Value]:
         return run_node(node_of(op), op.opset, op.attributes, operands, op.node)
@@ -220,6 +224,7 @@ class Session:
         close_runner(self._runner)
         self._device.close()
         self._weights.clear()
+        self._spilled.clear()
         self._context.outputs.clear()
         self._seen.clear()
         self._latest = None

@@ -1,0 +1,97 @@
+"""Large constants in a file, so that they need no memory once kernels have packed them.
+
+In: a program. Out: the same program whose large constants are views of files that are mapped: of the
+model's own file, or of a file without a name for those that rewriting has made. `release` gives
+their pages back to the system; whoever reads them again (a plan for other sizes) reads the file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rewrite.plan.program import Graph, Program
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LARGE = 1 << 20  # bytes of a constant that is moved
+WORTH = 1 << 25  # bytes of all such constants below which nothing is moved
+
+
+class Spilled:
+    """The files behind a program's constants."""
+
+    def __init__(self, program: Program) -> None:
+        self._maps: dict[int, mmap.mmap] = {}
+        large = [
+            (graph, number)
+            for graph in _graphs(program.graph)
+            for number, array in graph.constants.items()
+            if array.nbytes >= LARGE and array.dtype.kind != "O"
+        ]
+        memory = [(g, n) for g, n in large if self._note(g.constants[n]) is None]
+        total = sum(_room(graph.constants[number]) for graph, number in memory)
+        if total >= WORTH:
+            self._move(memory, total)
+
+    def _note(self, array: Array) -> mmap.mmap | None:
+        """The map that an array is a view of."""
+        base: Any = array
+        while isinstance(base, (np.ndarray, memoryview)):
+            base = base.base if isinstance(base, np.ndarray) else base.obj
+        if not isinstance(base, mmap.mmap):
+            return None
+        self._maps[id(base)] = base
+        return base
+
+    def _move(self, places: list[tuple[Graph, int]], total: int) -> None:
+        try:
+            with tempfile.TemporaryFile() as file:
+                file.truncate(total)
+                mapped = mmap.mmap(file.fileno(), total)
+        except OSError:  # no room on the disk: they stay where they are
+            return
+        self._maps[id(mapped)] = mapped
+        offset = 0
+        for graph, number in places:
+            array = graph.constants[number]
+            moved = np.frombuffer(mapped, array.dtype, array.size, offset).reshape(array.shape)
+            np.copyto(moved, array)
+            moved.flags.writeable = False
+            graph.constants[number] = moved
+            offset += _room(array)
+
+    def release(self) -> None:
+        """The pages of all maps are the system's again; a view reads them anew."""
+        for mapped in self._maps.values():
+            if hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
+        _trim()
+
+    def clear(self) -> None:
+        self._maps.clear()
+
+
+def _room(array: Array) -> int:
+    return -(-array.nbytes // 64) * 64
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for op in graph.ops:
+        for inner in op.graphs():
+            yield from _graphs(inner)
+
+
+def _trim() -> None:
+    """What planning has freed goes back to the system, where the C library offers that (glibc)."""
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
