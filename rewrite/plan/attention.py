@@ -19,7 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from rewrite.plan.instance import Instance
-from rewrite.plan.lower.attention_call import TYPES, Scores, attend
+from rewrite.plan.lower.attention_call import HIDES, TYPES, Scores, attend, causal_offset
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.plan.tensor import Tensor
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rewrite.plan.lowering import Lowering
 
 Operand = tuple[Instance, int]
-# A number below this hides a key: scores are not looked at next to it.
-_HIDES = -1e4
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class _Walk:
             return (op, 1 - inner), None, False, (op, inner)
         inner = 1 if self.leads_to_product((op, 1)) else 2
         blank = _number(op, 3 - inner)
-        if blank is None or not blank < _HIDES:
+        if blank is None or not blank < HIDES:
             raise _UnfitError("a Where that hides nothing")
         return (op, 0), blank, inner == 2, (op, inner)
 
@@ -194,7 +192,10 @@ def lower_attention(low: Lowering, found: Found) -> None:
     """One call of the attention kernel."""
     shape = found.shape
     rank = len(shape)
-    out = low.output(0, (*range(rank - 3), rank - 2, rank - 3, rank - 1) if rank > 3 else None)
+    # What follows most often puts the heads side by side.
+    heads_last = rank > 3 and not low.delivers()
+    order = (*range(rank - 3), rank - 2, rank - 3, rank - 1) if heads_last else None
+    out = low.output(0, order)
     k = low.tensor_of(*found.k)
     if found.turn is not None:
         k = k.permuted(found.turn)
@@ -205,10 +206,13 @@ def lower_attention(low: Lowering, found: Found) -> None:
         _of_rank_four(low, _broadcast(t, batch))
         for t in (low.tensor_of(*found.q), k, low.tensor_of(*found.v))
     ]
-    mask = _mask(low, found)
+    offset = _causal(found)
+    mask = None if offset is not None else _mask(low, found)
     scores = Scores(
         scale=found.scale,
         mask=None if mask is None else _of_rank_four(low, mask),
+        offset=offset or 0,
+        right=None if offset is None else 0,
         empty_is_zero=found.empty_is_zero,
     )
     whole = _reshaped(out, _four(shape))
@@ -239,6 +243,24 @@ def _reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     found = tensor.reshaped(shape)
     assert found is not None, "the order of the output keeps its outer dimensions together"
     return found
+
+
+def _causal(found: Found) -> int | None:
+    """The offset of a known mask that hides later keys and does nothing else."""
+    if found.mask is None:
+        return None
+    op, index = found.mask
+    known = op.known(index)
+    if (
+        known is None
+        or known.shape[-1:] != (found.keys,)
+        or known.shape[-2:-1] != found.shape[-2:-1]
+    ):
+        return None
+    if found.blank is not None:
+        return causal_offset(known if found.hidden else ~known)
+    hidden = known < HIDES
+    return causal_offset(hidden) if not known[~hidden].any() else None
 
 
 def _mask(low: Lowering, found: Found) -> Tensor | None:

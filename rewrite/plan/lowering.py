@@ -164,6 +164,11 @@ class Lowering:
             self._taken[value] = self._place(value, dtype, shape, order)
         return self._taken[value]
 
+    def delivers(self, index: int = 0) -> bool:
+        """Whether the segment gives the cluster's output `index`, which lies row by row then."""
+        value, _, _ = self.cluster.output(index)
+        return value is not None and value in self._destinations
+
     def _place(
         self, value: int, dtype: str, shape: Sequence[int], order: Sequence[int] | None
     ) -> Tensor:

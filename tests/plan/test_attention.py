@@ -101,6 +101,25 @@ def test_masks(shape: tuple[int, ...], kind: str) -> None:
     check({**by_heads(), "mask": mask > -0.5 if kind == "bool" else mask})
 
 
+@pytest.mark.parametrize("kind", ["bool", "float"])
+@pytest.mark.parametrize("offset", [0, 4, -2])
+def test_a_known_mask_of_later_keys(offset: int, kind: str) -> None:
+    seen = np.arange(13) <= np.arange(9)[:, None] + offset
+    mask = seen if kind == "bool" else np.where(seen, 0, -np.inf).astype(np.float32)
+    arrays = {**by_heads(), "mask": mask}
+    node = helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"])
+    want = ReferenceEvaluator(model([node], arrays, ["y"], opset=24)).run(None, arrays)
+    close(run([node], arrays, ["mask"], opset=24), want, 1e-5)
+    arrays |= {"past_k": normal(2, 4, 5, 16), "past_v": normal(2, 4, 5, 24)}
+    seen = np.arange(18) <= np.arange(9)[:, None] + offset
+    arrays["mask"] = seen if kind == "bool" else np.where(seen, 0, -np.inf).astype(np.float32)
+    names = ["q", "k", "v", "mask", "past_k", "past_v"]
+    node = helper.make_node("Attention", names, ["y", "present_k", "present_v"])
+    outputs = list(node.output)
+    want = ReferenceEvaluator(model([node], arrays, outputs, opset=24)).run(None, arrays)
+    close(run([node], arrays, ["mask"], opset=24), want, 1e-5)
+
+
 def test_masked_rows_are_zero() -> None:
     mask = np.ones((9, 13), bool)
     mask[4] = False

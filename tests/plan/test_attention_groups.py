@@ -148,6 +148,28 @@ def test_zeros_instead_of_nan() -> None:
     check(nodes, arrays, constants, want)
 
 
+@pytest.mark.parametrize("how", ["added", "hidden"])
+@pytest.mark.parametrize("offset", [0, 4])
+def test_known_masks_of_later_keys(offset: int, how: str) -> None:
+    """They are not read: the kernel is told where to stop."""
+    arrays = three()
+    later = (np.arange(13) > np.arange(9)[:, None] + offset)[None, None]
+    nodes = [TURN, node("MatMul", "q t", "d"), node("Mul", "d s", "c")]
+    if how == "added":
+        constants = {"m": np.where(later, -1e9, 0).astype(np.float32)}
+        nodes.append(node("Add", "c m", "a"))
+    else:
+        constants = {"h": later, "b": np.array(-1e9, np.float32)}
+        nodes.append(node("Where", "h b c", "a"))
+    proto = graph([*nodes, *REST], arrays, {**HALF, **constants})
+    with compile_model(proto, "host", strict=True) as session:
+        found = session.run(arrays)["y"]
+        rows = session.profile().rows
+    want = expected(arrays, 0.5, np.where(later, -np.inf, 0.0))
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-5)
+    assert [row.kind for row in rows] == ["Attention"]
+
+
 def test_three_dimensions() -> None:
     arrays = {n: a[0] for n, a in three().items()}
     turn = node("Transpose", "k", "t", perm=[0, 2, 1])

@@ -6,7 +6,7 @@ attention kernel. Scores as an output are left to the operator's function body.
 
 from __future__ import annotations
 
-from rewrite.plan.lower.attention_call import TYPES, Scores, attend, by_heads
+from rewrite.plan.lower.attention_call import HIDES, TYPES, Scores, attend, by_heads, causal_offset
 from rewrite.plan.lowering import Instance, Lowering, Tensor, lowers, refuses
 
 Q, K, V, MASK, PAST_K, PAST_V, LENGTHS = range(7)
@@ -46,9 +46,13 @@ def attention(low: Lowering, op: Instance) -> None:
     left, right = op.integer("left_window_size", -1), op.integer("right_window_size", -1)
     if op.integer("is_causal", 0):
         right = 0
+    bounded = left >= 0 or right >= 0 or lengths is not None
+    later = None if bounded else _later_keys(op, k.shape[2])
+    if later is not None:
+        past, right = later, 0
     scores = Scores(
         scale=op.number("scale", q.shape[3] ** -0.5),
-        mask=low.view(MASK) if op.has(MASK) else None,
+        mask=low.view(MASK) if op.has(MASK) and later is None else None,
         lengths=lengths,
         offset=past,
         from_end=lengths is not None,
@@ -60,11 +64,22 @@ def attention(low: Lowering, op: Instance) -> None:
     attend(low, q, k, v, output_by_heads(low, q, v), scores)
 
 
+def _later_keys(op: Instance, keys: int) -> int | None:
+    """The offset of a known mask that hides later keys and does nothing else."""
+    known = op.known(MASK) if op.has(MASK) else None
+    if known is None or known.ndim < 2 or known.shape[-2:] != (op.shape(Q)[-2], keys):
+        return None
+    if known.dtype == bool:
+        return causal_offset(~known)
+    hidden = known < HIDES
+    return causal_offset(hidden) if not known[~hidden].any() else None
+
+
 def output_by_heads(low: Lowering, q: Tensor, v: Tensor) -> Tensor:
     """Output 0 as (batch, heads, queries, value), heads side by side in memory."""
     if len(low.op.out_shape(OUT)) == 3:
         return by_heads(low.output(OUT), q.shape[1])
-    return low.output(OUT, (0, 2, 1, 3))
+    return low.output(OUT, None if low.delivers(OUT) else (0, 2, 1, 3))
 
 
 def extended(low: Lowering, fresh: Tensor, past: int, present: int) -> Tensor:

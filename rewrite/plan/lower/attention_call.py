@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rewrite.plan.specs.attention import (
     FEW,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from rewrite.plan.lowering import Lowering
 
 _MANY_HEADS = 8
+HIDES = -1e4  # a number below this hides a key: scores are not looked at next to it
+Array = np.ndarray[Any, np.dtype[Any]]
+
 TYPES = frozenset({"f16", "bf16", "f32", "f64"})
 
 
@@ -106,6 +111,19 @@ def _outer(tensor: Tensor) -> tuple[int, int, int]:
     """The strides of batches, heads and rows."""
     b, h, i, _ = tensor.view.strides
     return b, h, i
+
+
+def causal_offset(hidden: Array) -> int | None:
+    """The offset with which key j is hidden from query i just where j > i + offset, if there is
+    one that leaves every query a key. `hidden`: (…, queries, keys), the same for all heads."""
+    if hidden.ndim < 2 or hidden.size == 0 or hidden.size != prod(hidden.shape[-2:]):
+        return None
+    plane = hidden.reshape(hidden.shape[-2:])
+    seen = np.count_nonzero(~plane, axis=1)
+    offset = int(seen[0]) - 1
+    queries, keys = plane.shape
+    wanted = np.arange(keys) > np.arange(queries)[:, None] + offset
+    return offset if offset >= 0 and np.array_equal(plane, wanted) else None
 
 
 def neighbours(low: Lowering, tensor: Tensor) -> Tensor:
