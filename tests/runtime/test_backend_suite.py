@@ -7,6 +7,8 @@ what sessions fall back to.
 from __future__ import annotations
 
 import importlib.util
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +57,16 @@ def test_exclusions_exist() -> None:
     excluded = [name for name in suite.cases() if suite.excluded(name)]
     assert 0 < len(excluded) <= 10
     assert set(suite.WIDER) <= set(suite.cases())
+
+
+def test_page_of_operators() -> None:
+    """docs/operators.md is of this suite, and what it says of it is enough."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "operators.md").read_text("utf-8")
+    found = re.search(r"(\d+) cases run, (\d+) pass; .* run natively \((\S+) %\)", text)
+    assert found is not None, "written by tools/operators.py"
+    node = [c.name for c in suite.cases().values() if c.kind == "node"]
+    assert int(found[1]) == int(found[2]) == sum(not suite.excluded(name) for name in node)
+    assert float(found[3]) >= 90
 
 
 @pytest.mark.parametrize(
