@@ -75,7 +75,8 @@ def contract(
     loop = _Loop(f, product, list(rows), vectors, stride)
     chains = chains_for(isa, len(rows), vectors)
     if unroll is None:
-        unroll = 1 if len(accumulators) * chains >= 16 else 2
+        # Twelve sums in narrow vectors leave no room for what a loop costs; others do.
+        unroll = 2 if 8 < len(accumulators) * chains < 16 else 1
     unroll = max(1, unroll // chains) * chains
     pointers = list(dict.fromkeys(row.pointer for row in rows))
     spare = [f.zero(v.type) for _ in range(chains - 1) for v in accumulators]
