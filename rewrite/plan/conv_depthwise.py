@@ -1,7 +1,8 @@
 """Depthwise convolutions: every input channel has its own filters.
 
-In: Conv with as many groups as channels. Out: one call of the kernel `Depthwise`; where a channel
-has several filters, of a copy of the operand in which it is repeated.
+In: Conv with as many groups as channels, or with small groups of as many filters as channels. Out:
+one call of the kernel `Depthwise`; where a channel has several filters, of a copy of the operand in
+which it is repeated.
 """
 
 from __future__ import annotations
@@ -24,25 +25,36 @@ _NEAR = 32 * 1024  # bytes of a window's rows that stay in the first-level cache
 _MOST = 64  # columns of a kernel: their code is written out
 
 
-def is_depthwise(op: Instance, frame: Frame, channels: int) -> bool:
-    """Whether the kernel computes it."""
+def width_of(low: Lowering, op: Instance, frame: Frame, index: int, total: str) -> int:
+    """Channels of a group, where the kernel computes the convolution; 0 where it does not. `index`:
+    of the weights."""
     groups = op.integer("group", 1)
+    filters_in_all, width = op.shape(index)[:2]
     flat = frame.sizes[0] == frame.kernel[0] == frame.out[0] == 1
-    return groups == channels and groups > 1 and flat and frame.kernel[2] <= _MOST
+    if groups == 1 or not flat or frame.kernel[2] * width > _MOST:
+        return 0
+    alike = filters_in_all == groups * width
+    return width if width == 1 or (alike and _fills(low, width, total)) else 0
+
+
+def _fills(low: Lowering, width: int, total: str) -> bool:
+    """Whether a vector holds whole groups; larger groups fill a vector by themselves."""
+    lanes = low.machine.lanes(total)
+    return width < lanes and lanes % width == 0
+
+
+def packed_filters(w: Array, dtype: str) -> Array:
+    """(M, width, …, rows, columns) as [rows][columns][width][M]."""
+    flat = w.reshape(*w.shape[:2], -1).transpose(2, 1, 0)
+    return np.ascontiguousarray(flat.astype(NUMPY[dtype]))
 
 
 def filters(low: Lowering, index: int, dtype: str) -> Tensor:
-    """(M, 1, …, rows, columns) as [rows][columns][M] of `dtype`."""
-    known = low.known(index)
-    if known is not None:
-
-        def pack(w: Array) -> Array:
-            return np.ascontiguousarray(w.reshape(w.shape[0], -1).T.astype(NUMPY[dtype]))
-
-        return low.packed(index, ("depthwise", dtype), pack)
+    """Operand `index` as the kernel reads it."""
+    if low.known(index) is not None:
+        return low.packed(index, ("depthwise", dtype), lambda w: packed_filters(w, dtype))
     source = low.view(index)
-    rank = source.view.rank
-    order = (1, *range(2, rank), 0)
+    order = (*range(2, source.view.rank), 1, 0)
     target = low.new(dtype, source.shape, order)
     body = widened(source.dtype, dtype) or Body((dtype,), (), (0,))
     low.pointwise(body, [source], [target])
@@ -92,27 +104,28 @@ def call_depthwise(
     out: Tensor,
     total: str,
     border: Tensor,
+    width: int,
 ) -> None:
     """`x` and `out` lie in channels-last order and have the same channels."""
     images, channels = out.shape[:2]
     if out.view.size == 0:
         return
-    _, height, width = frame.sizes
+    _, height, x_width = frame.sizes
     _, out_height, out_width = frame.out
     block = block_of(low, out_width)
     spec = Depthwise(
         x.dtype, total, frame.kernel[2], frame.strides[2], frame.dilations[2], block,
-        channels % low.machine.lanes(total), finish.after,
+        channels % low.machine.lanes(total), finish.after, width,
     )  # fmt: skip
-    rows_at_once = frame.kernel[1] * frame.dilations[1] * width * BYTES[x.dtype]
+    rows_at_once = frame.kernel[1] * frame.dilations[1] * x_width * BYTES[x.dtype]
     lanes = low.machine.lanes(total)
     chunk = max(1, _NEAR // (rows_at_once * lanes)) * lanes
     words: list[Tensor | int] = [x, w, bias, border, *finish.tensors, out]
-    words += [height, width, channels, frame.kernel[1], frame.strides[1], frame.dilations[1]]
+    words += [height, x_width, channels, frame.kernel[1], frame.strides[1], frame.dilations[1]]
     words += [frame.before[1], frame.before[2], channels, out_height, out_width]
-    words += [height * width * channels, out_height * out_width * channels]
+    words += [height * x_width * channels, out_height * out_width * channels]
     words += [chunk, *finish.strides]
-    work = out_width * channels * frame.kernel[1] * frame.kernel[2]
+    work = out_width * channels * frame.kernel[1] * frame.kernel[2] * width
     rows = images * out_height
     scratch = block * low.machine.lanes(total) * BYTES[total]
     low.call(spec, words, rows, max(1, (1 << 17) // work), scratch, 2 * work * rows)

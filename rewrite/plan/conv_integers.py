@@ -17,7 +17,7 @@ import numpy as np
 
 from rewrite.plan.conv_after import First, chained, finish_of
 from rewrite.plan.conv_dense import Products, call_conv, columns_for
-from rewrite.plan.conv_depthwise import call_depthwise, filled, is_depthwise, repeated
+from rewrite.plan.conv_depthwise import call_depthwise, filled, packed_filters, repeated, width_of
 from rewrite.plan.conv_packing import Panels, moved_rows, packed_array, padded_bias
 from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_steps import Program
@@ -65,8 +65,9 @@ def call_integers(
     """`x` and `out` are (N, C, …); `first` makes the operator's elements of sums in s32."""
     known = _weights(low, places)
     groups = low.op.integer("group", 1)
-    if known is not None and groups > 1 and _few(low, places, known) and is_flat(low, frame, x):
-        _depthwise(low, places, frame, x, out, known, first)
+    width = width_of(low, low.op, frame, places.w, "f32")
+    if known is not None and width and _few(low, places, known):
+        _depthwise(low, places, frame, x, out, known, first, width)
         return
     depth = low.op.shape(places.w)[1]
     zero = _number(low, places.x_zero)
@@ -247,10 +248,6 @@ def _bias(
 # --- depthwise --------------------------------------------------------------------------------
 
 
-def is_flat(low: Lowering, frame: Frame, x: Tensor) -> bool:
-    return is_depthwise(low.op, frame, x.shape[1])
-
-
 def _few(low: Lowering, places: Places, known: Array) -> bool:
     """Whether all sums are exact in float32."""
     most = int(np.abs(known.astype(np.int64)).reshape(known.shape[0], -1).sum(1).max(initial=0))
@@ -271,12 +268,12 @@ def _depthwise(
     out: Tensor,
     known: Array,
     first: First | None,
+    width: int,
 ) -> None:
     """In float32, which is exact here."""
     m = known.shape[0]
     zero = _number(low, places.x_zero)
-    w = low.constant(low.weights.packed(known, "depthwise", lambda a: np.ascontiguousarray(
-        a.reshape(m, -1).T.astype(np.float32))))  # fmt: skip
+    w = low.constant(low.weights.packed(known, "depthwise", lambda a: packed_filters(a, "f32")))
     bias = np.zeros(m, np.float64)
     if places.bias >= 0 and low.op.has(places.bias):
         found = low.known(places.bias)
@@ -292,7 +289,7 @@ def _depthwise(
     x = repeated(low, x, m // x.shape[1])
     finish = finish_of(low, "f32", _of_floats(first))
     call_depthwise(
-        low, frame, x, w, low.constant(bias.astype(np.float32)), finish, out, "f32", border
+        low, frame, x, w, low.constant(bias.astype(np.float32)), finish, out, "f32", border, width
     )
 
 

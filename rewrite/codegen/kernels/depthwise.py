@@ -1,4 +1,5 @@
-"""Depthwise convolutions: vectors of channels, a block of pixels of one row in registers.
+"""Depthwise convolutions: vectors of channels, a block of pixels of one row in registers. Small
+groups of channels are treated alike: each channel of a group meets all lanes of the group.
 
 In: `Depthwise`. Out: a kernel. Blocks all of whose windows lie inside of the rows are computed
 without asking; others look at each column whether it is there, and take it from a vector of `fill`
@@ -74,7 +75,7 @@ class _Rows:
         x_row = n[1] * channels
         start = image * n[11] + (top + first * n[5]) * x_row
         x = f.at(self.x, start * size)
-        w = f.at(self.w, first * channels * (spec.columns * BYTES[spec.total]))
+        w = f.at(self.w, first * channels * (spec.columns * spec.spread * BYTES[spec.total]))
         pixel = y * n[10]
         out_pixel = n[8] * BYTES[spec.after.out]
         out = f.at(self.out, image * n[12] * BYTES[spec.after.out])
@@ -170,7 +171,7 @@ class _Block:
 
         def row(_: Value, x: Value, w: Value, *sums: Value) -> list[Value]:
             found = self.products(x, w, list(sums))
-            w = f.at(w, f.arg("w_pixel") * spec.columns)
+            w = f.at(w, f.arg("w_pixel") * (spec.columns * spec.spread))
             return [f.at(x, f.arg("x_row")), w, *found]
 
         _, _, *sums = f.loop(0, f.arg("rows"), row, [x, w, *[start] * spec.block])
@@ -179,18 +180,19 @@ class _Block:
     def products(self, x: Value, w: Value, sums: list[Value]) -> list[Value]:
         """One row of the kernel, some of its columns at a time."""
         f, spec = self.f, self.spec
-        for first in range(0, spec.columns, _COLUMNS):
-            count = min(_COLUMNS, spec.columns - first)
+        most = max(1, _COLUMNS // spec.spread)
+        for first in range(0, spec.columns, most):
+            count = min(most, spec.columns - first)
             at = f.at(x, f.mul(f.arg("x_pixel"), first * spec.dilation))
             sums = self.columns(at, w, sums, first, count)
-            w = f.at(w, f.mul(f.arg("w_pixel"), count))
+            w = f.at(w, f.mul(f.arg("w_pixel"), count * spec.spread))
         return sums
 
     def columns(self, x: Value, w: Value, sums: list[Value], first: int, count: int) -> list[Value]:
         """`count` columns of the kernel: each column of x is loaded once."""
         f, spec = self.f, self.spec
         taps = []
-        for _ in range(count):
+        for _ in range(count * spec.spread):
             taps.append(load(f, self.k.isa, spec.total, w, self.lanes))
             w = f.at(w, f.arg("w_pixel"))
         for column in range((spec.block - 1) * spec.stride + (count - 1) * spec.dilation + 1):
@@ -202,10 +204,21 @@ class _Block:
             ]
             if uses:
                 value = self.element(x, first * spec.dilation + column)
-                for t, i in uses:
-                    sums[t] = self.add(value, taps[i], sums[t])
+                for k, part in enumerate(self.spread(value)):
+                    for t, i in uses:
+                        sums[t] = self.add(part, taps[i * spec.spread + k], sums[t])
             x = f.at(x, f.arg("x_pixel"))
         return sums
+
+    def spread(self, value: Value) -> list[Value]:
+        """For each channel of a group, that channel in all lanes of the group."""
+        width = self.spec.spread
+        if width == 1:
+            return [value]
+        return [
+            self.f.shuffle(value, None, [lane // width * width + k for lane in range(self.lanes)])
+            for k in range(width)
+        ]
 
     def element(self, x: Value, column: int) -> Value:
         f, spec = self.f, self.spec

@@ -13,8 +13,8 @@ from rewrite.plan.conv_depthwise import (
     call_depthwise,
     filled,
     filters,
-    is_depthwise,
     repeated,
+    width_of,
 )
 from rewrite.plan.conv_packing import NUMPY, Panels, bias, weights, widened
 from rewrite.plan.conv_source import Conversion, source_of
@@ -49,8 +49,9 @@ def spatial_refusal(op: Instance, kernel: tuple[int, ...]) -> str | None:
 @lowers("Conv", epilogue=True)
 def conv(low: Lowering, op: Instance) -> None:
     frame = frame_of(op, op.shape(1)[2:])
-    if is_depthwise(op, frame, op.shape(0)[1]):
-        depthwise(low, op, frame)
+    width = width_of(low, op, frame, 1, FLOATS[op.dtype(0)])
+    if width:
+        depthwise(low, op, frame, width)
     elif suits(op, frame):
         order = channels_last(len(op.shape(0)))
         x, out = low.ordered(low.view(0), order), low.output(0, order)
@@ -59,8 +60,8 @@ def conv(low: Lowering, op: Instance) -> None:
         dense(low, op, frame)
 
 
-def depthwise(low: Lowering, op: Instance, frame: Frame) -> None:
-    """One filter or several for every channel."""
+def depthwise(low: Lowering, op: Instance, frame: Frame, width: int) -> None:
+    """One filter or several for every channel, or as many as channels for small groups."""
     dtype = op.dtype(0)
     total = FLOATS[dtype]
     filters_in_all = op.shape(1)[0]
@@ -69,7 +70,7 @@ def depthwise(low: Lowering, op: Instance, frame: Frame) -> None:
     border = low.constant(filled("uint16" if BYTES[dtype] == 2 else NUMPY[dtype], 0))
     call_depthwise(
         low, frame, x, filters(low, 1, total), biases(low, 2, filters_in_all, total),
-        finish_of(low, total), out, total, border,
+        finish_of(low, total), out, total, border, width,
     )  # fmt: skip
 
 

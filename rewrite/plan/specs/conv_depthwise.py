@@ -17,13 +17,16 @@ class Depthwise(Spec):
 
         y' = y stride_y - before_y + j dilation_y     (and so for x')
 
+    or, where groups of `spread` channels have as many filters each, also summed over these, with
+    w[j, i, k, c] for the k-th channel of the group of c,
+
     over channels-last images without borders: what lies outside is `fill`. `columns`, `stride` and
     `dilation` are those of a row of the kernel. `block` pixels of a row are computed at once.
     `tail`: channels that do not fill a vector. Of integers `x`, x - fill is summed up in floats:
     where all sums are below 2^24, that is exact.
 
     Words:
-      0 x  1 w, [rows][columns][C] of type `total`  2 bias, of type `total`
+      0 x  1 w, [rows][columns][spread][C] of type `total`  2 bias, of type `total`
       3 one vector of x's type, all elements `fill`
       4 .. operands (n of them), 4 + n out, then integers from 5 + n on; strides in elements:
         0 height, 1 width of x, 2 channels     9 height, 10 width of out
@@ -44,3 +47,4 @@ class Depthwise(Spec):
     block: int
     tail: int
     after: After
+    spread: int = 1
