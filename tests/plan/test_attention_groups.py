@@ -148,7 +148,7 @@ def test_zeros_instead_of_nan() -> None:
     check(nodes, arrays, constants, want)
 
 
-@pytest.mark.parametrize("how", ["added", "hidden"])
+@pytest.mark.parametrize("how", ["added", "hidden", "seen"])
 @pytest.mark.parametrize("offset", [0, 4])
 def test_known_masks_of_later_keys(offset: int, how: str) -> None:
     """They are not read: the kernel is told where to stop."""
@@ -159,8 +159,8 @@ def test_known_masks_of_later_keys(offset: int, how: str) -> None:
         constants = {"m": np.where(later, -1e9, 0).astype(np.float32)}
         nodes.append(node("Add", "c m", "a"))
     else:
-        constants = {"h": later, "b": np.array(-1e9, np.float32)}
-        nodes.append(node("Where", "h b c", "a"))
+        constants = {"h": later if how == "hidden" else ~later, "b": np.array(-1e9, np.float32)}
+        nodes.append(node("Where", "h b c" if how == "hidden" else "h c b", "a"))
     proto = graph([*nodes, *REST], arrays, {**HALF, **constants})
     with compile_model(proto, "host", strict=True) as session:
         found = session.run(arrays)["y"]
