@@ -179,6 +179,16 @@ for spec in specs:
 """
 
 
+def made_elsewhere(isa: Isa, specs: list[Spec]) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=pickle.dumps((isa, specs)),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_pointwise_code_for_other_processors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     isa = isa_from_target(OTHERS[name])
@@ -186,13 +196,18 @@ def test_pointwise_code_for_other_processors(name: str, monkeypatch: pytest.Monk
     for model in ("gelu", "chain", "half chain", "test_where_example"):
         specs += planned(sample(model), isa, monkeypatch)
     assert {type(spec).__name__ for spec in specs} == {"Pointwise"}
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD],
-        input=pickle.dumps((isa, specs)),
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    done = made_elsewhere(isa, specs)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    assert len(done.stdout.splitlines()) == len(specs)
+
+
+@pytest.mark.parametrize("name", ["hexagon", "riscv64"])
+def test_code_for_vectors_of_any_width(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hexagon's vectors have 128 lanes of bytes: more than a word has bits."""
+    isa = isa_from_target(OTHERS[name])
+    names = ("test_nonzero_example", "test_compress_0", "softmax", "product", "integer product")
+    specs = [spec for model in names for spec in planned(sample(model), isa, monkeypatch)]
+    done = made_elsewhere(isa, specs)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     assert len(done.stdout.splitlines()) == len(specs)
 

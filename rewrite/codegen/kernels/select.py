@@ -86,7 +86,7 @@ def _count(k: Kernel, dtype: str, x: Value, total: Int) -> Value:
         holds = _holds(k, dtype, load(f, k.isa, dtype, f.at(x, i, kind), width))
         mask = f.bitcast(holds, f"i{width}")
         ones = f.intrinsic("llvm.ctpop", f"i{width}", mask)
-        return sum_ + f.cast("zext", ones, "i64")
+        return sum_ + f.cast("trunc" if width > 64 else "zext", ones, "i64")
 
     def scalar(i: Value, sum_: Value) -> Any:
         holds = _holds(k, dtype, load(f, k.isa, dtype, f.at(x, i, kind), 0))
