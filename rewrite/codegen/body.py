@@ -134,15 +134,18 @@ def _scalar_step(site: Site) -> Value:
     body: Any = definition.body
     defaults = body.__kwdefaults__ or {}
     attributes = {n: _attribute(site.attribute(n, d), d) for n, d in defaults.items()}
-    if site.dtypes[0][0] in "su" and any(_fraction(a) for a in attributes.values()):
+    if any(_not_of(site.dtypes[0], a) for a in attributes.values()):
         return _in_double(site, body, attributes)
     builder = Scalars(site.f, site.isa, site.dtypes[0], site.fault)
     found: Value = body(builder, *site.args, **attributes)
     return found
 
 
-def _fraction(attribute: Any) -> bool:
-    return isinstance(attribute, float) and attribute != int(attribute)
+def _not_of(dtype: str, attribute: Any) -> bool:
+    """Whether an integer type cannot hold the number that an attribute is, or its negative."""
+    if dtype[0] not in "su" or not isinstance(attribute, float):
+        return False
+    return attribute != int(attribute) or (dtype[0] == "u" and attribute != 0)
 
 
 def _in_double(site: Site, body: Any, attributes: dict[str, Any]) -> Value:

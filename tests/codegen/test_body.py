@@ -98,9 +98,9 @@ def test_every_operator(isa: Isa) -> None:
             found = one_step(key[1], arrays, out, isa, key[0], attributes)
             allowed = tolerance(*key, dtype)
             assert allowed is not None
+            if key[1] == "Shrink" and dtype in ("s64", "u64"):
+                continue  # numpy computes numbers above 2^53 in float64: see test_scalar.py
             problem = differs(wanted, found, allowed)
-            if key[1] == "Shrink" and is_integer(dtype):
-                continue  # numbers above 2^53 and a float bias: see test_scalar.py
             assert problem is None, (key, dtype, problem)
             done += 1
     assert done > 150

@@ -189,3 +189,6 @@ def test_integers_beside_fractions() -> None:
     found = one_step("Shrink", [x], "s32", attributes={"lambd": 2.5, "bias": 1.5})
     wanted = [int(v + 1.5) if v < -2.5 else int(v - 1.5) if v > 2.5 else 0 for v in x.tolist()]
     assert found.tolist() == wanted
+    x = np.arange(0, 256, dtype=np.uint8)
+    found = one_step("Shrink", [x], "u8", attributes={"lambd": 2.0, "bias": 1.0})
+    assert found.tolist() == [v - 1 if v > 2 else 0 for v in x.tolist()]
