@@ -28,7 +28,9 @@ MOST_BODIES = 32  # function bodies within function bodies
 
 # Operators on sequences and optionals move whole tensors: there is nothing to compile.
 _UNTENSOR = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
-CONTROL = frozenset({("", "If"), ("", "Loop"), ("", "Scan"), ("", "SequenceMap")})
+CONTROL = frozenset(
+    {("", "If"), ("", "Loop"), ("", "Scan"), ("", "SequenceMap"), ("com.microsoft", "BeamSearch")}
+)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from rewrite.errors import error
 from rewrite.ops.dtypes import to_numpy
 from rewrite.plan.program import Graph, Op
 from rewrite.plan.stage import DriverStep
+from rewrite.runtime.beam_search import beam_search
 from rewrite.runtime.executor import Context, GraphRunner, Node, Value
 from rewrite.schema import Type
 
@@ -187,9 +188,19 @@ def _sequence_map(
     return list(outputs)
 
 
+def _beam_search(
+    op: Op, runners: _Runners, inputs: list[Value], values: Mapping[int, Value]
+) -> list[Value]:
+    results = beam_search(
+        op.node, op.attributes, inputs, lambda name, given: runners.of(op, name).run(given, values)
+    )
+    return results[: len(op.outputs)]
+
+
 _Operator = Callable[[Op, _Runners, "list[Value]", Mapping[int, Value]], "list[Value]"]
 _OPERATORS: dict[str, _Operator] = {
     "If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map,
+    "BeamSearch": _beam_search,
 }  # fmt: skip
 
 
