@@ -53,7 +53,7 @@ def models(draw: st.DrawFn) -> Drawn:
     m = Maker(draw)
     for _ in range(m.number(1, 3)):
         m.input(m.choose(DTYPES), m.shape())
-    fill(m, m.number(1, 12))
+    fill(m, m.choose((1, 2, 4, 8, 12, 16, 24)))
     outputs = _outputs(m)
     graph = helper.make_graph(
         m.nodes, "drawn", [info(v) for v in m.inputs], [info(v) for v in outputs], m.weights
