@@ -9,6 +9,7 @@ interface of the standard backend test suite.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,11 @@ def compile_model(
         if older is None:
             raise
         loaded = load(older)
-    return Session(loaded, Options(threads, strict, target is not None, isa, progress))
+    session = Session(loaded, Options(threads, strict, target is not None, isa, progress))
+    del loaded
+    if session.is_large:  # the graph is cyclic garbage, and holds what has been moved to a file
+        gc.collect()
+    return session
 
 
 class InferenceSession:

@@ -86,7 +86,6 @@ def physical_memory() -> int:
 def check_memory(count: int) -> None:
     """Raises RW811 for more than the machine has: the system would grant it and end us later."""
     if count > physical_memory():
-        raise error(
-            "RW811", f"{told(count)} are needed at once, this machine has {told(physical_memory())}",
-            hint="give smaller inputs",
-        )  # fmt: skip
+        have = told(physical_memory())
+        message = f"{told(count)} are needed at once, this machine has {have}"
+        raise error("RW811", message, hint="give smaller inputs")

@@ -95,6 +95,11 @@ class Session:
             for name, type_ in zip(program.output_names, program.output_types, strict=True)
         )
 
+    @property
+    def is_large(self) -> bool:
+        """Whether constants were left in files."""
+        return self._spilled.large
+
     # --- running ----------------------------------------------------------------------------
 
     def run(

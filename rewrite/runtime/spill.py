@@ -1,15 +1,13 @@
 """Large constants in a file, so that they need no memory once kernels have packed them.
 
-In: a program. Out: the same program whose large constants are views of files that are mapped: of the
-model's own file, or of a file without a name for those that rewriting has made. `release` gives
+In: a program. Out: the same program whose large constants are views of files that are mapped: of
+the model's own file, or of a file without a name for those that rewriting has made. `release` gives
 their pages back to the system; whoever reads them again (a plan for other sizes) reads the file.
 """
 
 from __future__ import annotations
 
-import ctypes
 import mmap
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rewrite.plan.program import Graph, Program
+from rewrite.runtime.resident import give_back
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,6 +36,7 @@ class Spilled:
         ]
         memory = [(g, n) for g, n in large if self._note(g.constants[n]) is None]
         total = sum(_room(graph.constants[number]) for graph, number in memory)
+        self.large = total >= WORTH or bool(self._maps)
         if total >= WORTH:
             self._move(memory, total)
 
@@ -72,7 +72,7 @@ class Spilled:
         for mapped in self._maps.values():
             if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
-        _trim()
+        give_back()
 
     def clear(self) -> None:
         self._maps.clear()
@@ -87,11 +87,3 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
     for op in graph.ops:
         for inner in op.graphs():
             yield from _graphs(inner)
-
-
-def _trim() -> None:
-    """What planning has freed goes back to the system, where the C library offers that (glibc)."""
-    if sys.platform.startswith("linux"):
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)

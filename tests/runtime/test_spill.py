@@ -1,0 +1,72 @@
+"""Large constants: where they lie, and that giving their pages back changes nothing."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import rewrite
+from rewrite.runtime import spill
+from rewrite.runtime.resident import give_back
+
+
+def base_of(array: np.ndarray) -> object:
+    base: object = array
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    return base
+
+
+@pytest.fixture
+def model() -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((512, 1024)).astype(np.float32)
+    v = rng.standard_normal((1024, 512)).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Relu", ["m"], ["r"]),
+        helper.make_node("MatMul", ["r", "v"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 512])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", 512])],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(v, "v")],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_large_constants_are_moved_and_stay_what_they_are(model, monkeypatch):
+    monkeypatch.setattr(spill, "WORTH", 1)
+    weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    with rewrite.compile(model, target=None) as session:
+        assert session.is_large
+        arrays = session._program.graph.constants.values()
+        large = [a for a in arrays if a.nbytes >= spill.LARGE]
+        assert len(large) == 2
+        assert all(isinstance(base_of(a), mmap.mmap) for a in large)
+        for n in (1, 3, 200):  # each packs weights in its own way, from pages that were given back
+            x = np.random.default_rng(n).standard_normal((n, 512)).astype(np.float32)
+            wanted = np.maximum(x.astype(np.float64) @ weights["w"], 0) @ weights["v"]
+            found = session.run({"x": x})["y"]
+            # 512 then 1024 products in float32: eps sqrt(n) of the sum of magnitudes
+            bound = (
+                2e-7 * 40 * (np.maximum(np.abs(x) @ np.abs(weights["w"]), 0) @ np.abs(weights["v"]))
+            )
+            assert (np.abs(found - wanted) <= bound).all()
+
+
+def test_small_models_are_left_alone(model):
+    with rewrite.compile(model, target=None) as session:
+        assert not session.is_large
+
+
+def test_giving_memory_back_leaves_the_compiler_working(model):
+    give_back()
+    with rewrite.compile(model, target=None) as session:
+        assert session.run({"x": np.zeros((2, 512), np.float32)})["y"].shape == (2, 512)
+    give_back()
