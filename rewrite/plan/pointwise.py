@@ -90,6 +90,7 @@ def pointwise(
 
     Words of the kernel: operands, then outputs, in the order given. No size is 0.
     """
+    body = _without_identities(body)
     if not body.steps:
         return _moved(tuple(shape), operands, outputs, body)
     return _canonical(shape, operands, outputs, body)
@@ -120,6 +121,20 @@ def _grain(spec: Pointwise, strides: Sequence[Strides]) -> int:
 # --- moves -------------------------------------------------------------------------------------
 
 _MOVED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+def _without_identities(body: Body) -> Body:
+    """A program that only hands on its operands has no steps."""
+    if any((s.domain, s.name) != ("", "Identity") for s in body.steps):
+        return body
+    count = len(body.dtypes)
+    values: list[int] = list(range(count))
+    for step in body.steps:
+        (source,) = step.args
+        if not isinstance(source, int):
+            return body
+        values.append(values[source])
+    return Body(body.dtypes, (), tuple(values[r] for r in body.results))
 
 
 def _moved(

@@ -61,7 +61,11 @@ class Laid:
 
 def laid(shape: Sequence[int], order: Sequence[int] | None = None, dtype: str = "f32") -> Laid:
     view = dense(dtype, shape, order)
-    return Laid(sample(dtype, max(view.size, 1), len(shape)), view)
+    count = max(view.size, 1)
+    if dtype[0] == "c":
+        parts = sample("f64", 2 * count, len(shape))
+        return Laid((parts[:count] + 1j * parts[count:]).astype(to_numpy(dtype)), view)
+    return Laid(sample(dtype, count, len(shape)), view)
 
 
 def widened(shape: Sequence[int], to: Sequence[int]) -> Laid:
@@ -303,6 +307,20 @@ def test_work_items() -> None:
     assert grain >= 1
     _, items, _ = pointwise(shape, [dense("f32", shape)] * 2, [dense("f32", shape)], ADD)
     assert items == 48
+
+
+@by_isa
+def test_complex_numbers(isa: Isa) -> None:
+    """They are chosen and moved."""
+    for dtype in ("c64", "c128"):
+        x = laid((5, 9), dtype=dtype)
+        y = laid((5, 9), (1, 0), dtype)
+        mask = laid((5, 9), dtype="bool")
+        body = Body(("bool", dtype, dtype), (step("Where", (0, 1, 2), dtype),), (3,))
+        found = computed(body, [mask, x, y], None, isa, 2)
+        assert np.array_equal(found, np.where(mask.array, x.array, y.array))
+        body = Body((dtype,), (step("Identity", (0,), dtype), step("Identity", (1,), dtype)), (2,))
+        assert np.array_equal(computed(body, [y], None, isa), y.array)
 
 
 def test_no_operands() -> None:

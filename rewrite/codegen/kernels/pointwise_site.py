@@ -92,10 +92,10 @@ def _unroll(body: Body, isa: Isa) -> int:
 
 
 def lanes_of(vector_bytes: int, body: Body, outputs: Sequence[View]) -> int:
-    """Lanes such that the widest values fill a vector register."""
+    """Lanes such that the widest values fill a vector register; two at least."""
     dtypes = [*body.dtypes, *(s.dtype for s in body.steps), *(v.dtype for v in outputs)]
     widest = max(bits(register_type(d, 0)) for d in dtypes)
-    return 8 * vector_bytes // max(8, widest)
+    return max(2, 8 * vector_bytes // max(8, widest))
 
 
 # --- blocks: places whose offsets are known -----------------------------------------------------
