@@ -91,7 +91,7 @@ def pointwise(
     Words of the kernel: operands, then outputs, in the order given. No size is 0.
     """
     body = _without_identities(body)
-    if not body.steps:
+    if not body.steps and len({BYTES[dtype] for dtype in body.dtypes}) == 1:
         return _moved(tuple(shape), operands, outputs, body)
     return _canonical(shape, operands, outputs, body)
 

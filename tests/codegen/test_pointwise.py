@@ -323,6 +323,18 @@ def test_complex_numbers(isa: Isa) -> None:
         assert np.array_equal(computed(body, [y], None, isa), y.array)
 
 
+def test_moves_of_several_widths() -> None:
+    shape = (3, 21)
+    x, y = laid(shape, dtype="f32"), laid(shape, (1, 0), "f16")
+    outputs = [np.zeros(shape, np.float16), np.zeros(shape, np.float32)]
+    body = Body(("f32", "f16"), (), (1, 0))
+    views = [dense("f16", shape), dense("f32", shape)]
+    spec, items, _ = pointwise(shape, [x.view, y.view], views, body)
+    assert run(spec, [x.memory, y.memory, *outputs], items, splits=2) == 0
+    assert np.array_equal(outputs[0], y.array)
+    assert np.array_equal(outputs[1], x.array)
+
+
 def test_no_operands() -> None:
     """A program of constants fills its output."""
     body = Body((), (step("Add", (Constant("s32", 3), Constant("s32", 4)), "s32"),), (0,))
