@@ -38,14 +38,17 @@ class Tiles:
 
 @cache
 def tiles_of(pixels: int, tallest: int) -> Tiles:
-    """Tiles of `tallest` pixels, the last two of them evened out: small tiles waste the panel."""
-    if pixels % tallest == 0:
-        return Tiles(tallest, pixels // tallest, ())
-    if pixels < tallest:
-        return Tiles(pixels, 1, ())
-    whole = pixels // tallest - 1
-    left = pixels - whole * tallest
-    return Tiles(tallest, whole, (left - left // 2, left // 2))
+    """Tiles of `tallest` pixels and of one less: enough pixels are a sum of both, so that images of
+    all sizes share their code. Few pixels are spread evenly, since small tiles waste the panel."""
+    shorter = -pixels % tallest
+    rest = pixels - shorter * (tallest - 1)
+    if rest >= 0 and tallest > 1:
+        return Tiles(tallest, rest // tallest, (tallest - 1,) * shorter)
+    count = -(-pixels // tallest)
+    height, higher = divmod(pixels, count)
+    if higher == 0:
+        return Tiles(height, count, ())
+    return Tiles(height + 1, higher, (height,) * (count - higher))
 
 
 def tallest_tile(machine: Machine, vectors: int) -> int:
