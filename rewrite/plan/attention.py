@@ -6,9 +6,9 @@ a cluster that has these operators as members and their last result as output.
 
     softmax(s (a q) (b k)' + mask) v
 
-Factors may stand on q, k or the product. The mask is added, or a Where puts a number where keys are
-hidden, which is added, too: next to such a number the score is lost in rounding. NaN of rows whose
-keys are all hidden may be replaced by zero.
+Factors may stand on q, k or the product. A Where may put a number where keys are hidden, which is
+added, too: next to such a number the score is lost in rounding. NaN of rows whose keys are all
+hidden may be replaced by zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rewrite.plan.instance import Instance
 from rewrite.plan.lower.attention_call import HIDES, TYPES, Scores, attend, causal_offset
@@ -26,6 +28,7 @@ from rewrite.plan.tensor import Tensor
 if TYPE_CHECKING:
     from rewrite.plan.lowering import Lowering
 
+Array = np.ndarray[Any, np.dtype[Any]]
 Operand = tuple[Instance, int]
 
 
@@ -38,9 +41,10 @@ class Found:
     v: Operand
     turn: tuple[int, ...] | None
     scale: float
-    mask: Operand | None
-    blank: float | None  # of a Where: what stands where its mask holds
-    hidden: bool  # whether the mask holds where keys are hidden, or where they are seen
+    mask: Operand | None  # what is added
+    gate: Operand | None  # the condition of a Where
+    blank: float  # what the Where puts in place of a score
+    hidden: bool  # whether its condition holds where keys are hidden, or where they are seen
     empty_is_zero: bool
     shape: tuple[int, ...]  # of the output
     keys: int
@@ -72,7 +76,8 @@ class _Walk:
             raise _UnfitError("the last operator is no product of floats")
         self.take(last)
         softmax, empty_is_zero = self.softmax(self.maker((last, 0)))
-        mask, blank, hidden, scores = self.mask((softmax, 0))
+        mask, scores = self.added((softmax, 0))
+        gate, blank, hidden, scores = self.gate(scores)
         scale, scores = self.scaled(scores)
         product = self.expect(scores, "MatMul")
         if softmax.out_shape() != product.out_shape():
@@ -90,7 +95,7 @@ class _Walk:
         self.finish()
         keys = product.out_shape()[-1]
         return Found(
-            q, k, (last, 1), turn, scale * left * right, mask, blank, hidden, empty_is_zero,
+            q, k, (last, 1), turn, scale * left * right, mask, gate, blank, hidden, empty_is_zero,
             last.out_shape(), keys,
         )  # fmt: skip
 
@@ -139,15 +144,22 @@ class _Walk:
             raise _UnfitError("Softmax is not over the keys")
         return op, False
 
-    def mask(self, scores: Operand) -> tuple[Operand | None, float | None, bool, Operand]:
-        """The mask, what it stands for, and the scores before it."""
+    def added(self, scores: Operand) -> tuple[Operand | None, Operand]:
+        """What is added to the scores, and the scores before it."""
         op = self.maker_or_none(scores)
-        if op is None or op.domain or op.name not in ("Add", "Where"):
-            return None, None, False, scores
+        if op is None or op.domain or op.name != "Add":
+            return None, scores
         self.take(op)
-        if op.name == "Add":
-            inner = 0 if self.leads_to_product((op, 0)) else 1
-            return (op, 1 - inner), None, False, (op, inner)
+        inner = 0 if self.leads_to_product((op, 0)) else 1
+        return (op, 1 - inner), (op, inner)
+
+    def gate(self, scores: Operand) -> tuple[Operand | None, float, bool, Operand]:
+        """The condition of a Where, what it puts in place of scores, whether it holds for hidden
+        keys, and the scores before it."""
+        op = self.maker_or_none(scores)
+        if op is None or op.domain or op.name != "Where":
+            return None, 0.0, False, scores
+        self.take(op)
         inner = 1 if self.leads_to_product((op, 1)) else 2
         blank = _number(op, 3 - inner)
         if blank is None or not blank < HIDES:
@@ -156,8 +168,10 @@ class _Walk:
 
     def leads_to_product(self, operand: Operand) -> bool:
         op = self.maker_or_none(operand)
-        while op is not None and op.name in ("Mul", "Div"):
+        while op is not None and op.name in ("Mul", "Div", "Where"):
             index = 0 if _number(op, 0) is None else 1
+            if op.name == "Where":
+                index = 2 if _number(op, 1) is not None else 1
             op = self.maker_or_none((op, index))
         return op is not None and op.name == "MatMul"
 
@@ -206,8 +220,8 @@ def lower_attention(low: Lowering, found: Found) -> None:
         _of_rank_four(low, _broadcast(t, batch))
         for t in (low.tensor_of(*found.q), k, low.tensor_of(*found.v))
     ]
-    offset = _causal(found)
-    mask = None if offset is not None else _mask(low, found)
+    offset, masks = _masks(low, found)
+    mask = _total(low, masks, (*shape[:-1], found.keys))
     scores = Scores(
         scale=found.scale,
         mask=None if mask is None else _of_rank_four(low, mask),
@@ -245,39 +259,76 @@ def _reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     return found
 
 
-def _causal(found: Found) -> int | None:
-    """The offset of a known mask that hides later keys and does nothing else."""
-    if found.mask is None:
-        return None
-    op, index = found.mask
+def _masks(low: Lowering, found: Found) -> tuple[int | None, list[Tensor]]:
+    """What is added to scores; and the offset of a known mask that only hides later keys, which
+    is a bound of the kernel instead."""
+    offset: int | None = None
+    masks: list[Tensor] = []
+    if found.gate is not None:
+        offset = _offset_of_gate(found)
+        if offset is None:
+            masks.append(_numbers(low, found))
+    if found.mask is not None:
+        later = _offset_of_mask(found) if offset is None else None
+        if later is None:
+            masks.append(low.tensor_of(*found.mask))
+        else:
+            offset = later
+    return offset, masks
+
+
+def _known_plane(operand: Operand, found: Found) -> Array | None:
+    """A known mask with a row for each query."""
+    op, index = operand
     known = op.known(index)
-    if (
-        known is None
-        or known.shape[-1:] != (found.keys,)
-        or known.shape[-2:-1] != found.shape[-2:-1]
-    ):
+    fits = known is not None and known.shape[-2:] == (found.shape[-2], found.keys)
+    return known if fits else None
+
+
+def _offset_of_gate(found: Found) -> int | None:
+    known = None if found.gate is None else _known_plane(found.gate, found)
+    return None if known is None else causal_offset(known if found.hidden else ~known)
+
+
+def _offset_of_mask(found: Found) -> int | None:
+    known = None if found.mask is None else _known_plane(found.mask, found)
+    if known is None:
         return None
-    if found.blank is not None:
-        return causal_offset(known if found.hidden else ~known)
     hidden = known < HIDES
     return causal_offset(hidden) if not known[~hidden].any() else None
 
 
-def _mask(low: Lowering, found: Found) -> Tensor | None:
-    """What is added to scores, over all keys; its other dimensions may be broadcast."""
-    if found.mask is None:
+def _numbers(low: Lowering, found: Found) -> Tensor:
+    """The condition of the Where as numbers that are added."""
+    assert found.gate is not None
+    given = low.tensor_of(*found.gate)
+    made = low.new("f32", given.shape)
+    numbers = (Constant("f32", found.blank), Constant("f32", 0.0))
+    first, second = numbers if found.hidden else numbers[::-1]
+    step = Step("", "Where", (0, first, second), "f32")
+    low.pointwise(Body(("bool",), (step,), (1,)), [given], [made])
+    return made
+
+
+def _total(low: Lowering, masks: Sequence[Tensor], full: tuple[int, ...]) -> Tensor | None:
+    """The sum of what is added, over all keys; its other dimensions may be broadcast."""
+    if not masks:
         return None
-    given = low.tensor_of(*found.mask)
-    full = (*found.shape[:-1], found.keys)
-    if found.blank is not None:
-        made = low.new("f32", given.shape)
-        numbers = (Constant("f32", found.blank), Constant("f32", 0.0))
-        first, second = numbers if found.hidden else numbers[::-1]
-        step = Step("", "Where", (0, first, second), "f32")
-        low.pointwise(Body(("bool",), (step,), (1,)), [given], [made])
-        given = made
-    if len(given.shape) == 0 or (given.shape[-1] == 1 and found.keys != 1):
-        whole = low.new(given.dtype, (*given.shape[:-1], found.keys))
-        low.copy(given, whole)
-        given = whole
-    return given.broadcast(full)
+    total = masks[0]
+    for other in masks[1:]:
+        sizes = tuple(int(n) for n in np.broadcast_shapes(total.shape, other.shape))
+        made = low.new("f32", sizes)
+        steps = [Step("", "Add", (0, 1), "f32")]
+        if other.dtype != "f32":
+            steps = [
+                Step("", "Cast", (1,), "f32", (("saturate", 1),), 22),
+                Step("", "Add", (0, 2), "f32"),
+            ]
+        body = Body((total.dtype, other.dtype), tuple(steps), (1 + len(steps),))
+        low.pointwise(body, [total.broadcast(sizes), other.broadcast(sizes)], [made])
+        total = made
+    if len(total.shape) == 0 or (total.shape[-1] == 1 and full[-1] != 1):
+        whole = low.new(total.dtype, (*total.shape[:-1], full[-1]))
+        low.copy(total, whole)
+        total = whole
+    return total.broadcast(full)

@@ -148,6 +148,24 @@ def test_zeros_instead_of_nan() -> None:
     check(nodes, arrays, constants, want)
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_hidden_and_added(known: bool) -> None:
+    """As GPT-2 is exported: later keys by a Where, padding by an addition."""
+    arrays = three()
+    seen = (np.arange(13) <= np.arange(9)[:, None] + 4)[None, None]
+    lowest = float(np.finfo(np.float32).min)
+    arrays["m"] = np.where(RNG.random((2, 1, 1, 13)) < 0.3, lowest, 0).astype(np.float32)
+    arrays["m"][..., 0] = 0
+    constants = {**HALF, "b": np.array(lowest, np.float32)}
+    (constants if known else arrays)["h"] = seen
+    nodes = [
+        TURN, node("MatMul", "q t", "d"), node("Mul", "d s", "c"), node("Where", "h c b", "w"),
+        node("Add", "w m", "a"),
+    ]  # fmt: skip
+    want = expected(arrays, 0.5, np.where(seen, 0, -np.inf) + arrays["m"])
+    check([*nodes, *REST], arrays, constants, want)
+
+
 @pytest.mark.parametrize("how", ["added", "hidden", "seen"])
 @pytest.mark.parametrize("offset", [0, 4])
 def test_known_masks_of_later_keys(offset: int, how: str) -> None:
