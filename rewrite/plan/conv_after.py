@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from rewrite.ops.dtypes import to_numpy
+from rewrite.plan.conv_steps import Program
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering
 from rewrite.plan.spec import Body, Constant, Step
@@ -83,7 +84,8 @@ def finish_of(low: Lowering, total: str, first: First | None = None) -> Finish:
 def _rounding(total: str, computed: str) -> Body | None:
     if computed == total:
         return None
-    return Body((total,), (Step("", "Identity", (0,), computed),), (1,))
+    program = Program(total)
+    return program.body(program.cast(0, computed))
 
 
 # --- numbers ----------------------------------------------------------------------------------

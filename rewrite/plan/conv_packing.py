@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from rewrite.plan.conv_steps import Program
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering
 from rewrite.plan.spec import Body
@@ -158,14 +159,8 @@ def _as(array: Array, dtype: str) -> Array:
 
 
 def widened(dtype: str, to: str) -> Body | None:
-    """The program that converts an element; None where the types are one.
-
-    Narrow floats are float32 in registers, so naming them so is all.
-    """
-    from rewrite.plan.spec import Step
-
+    """The program that converts an element; None where the types are one."""
     if dtype == to:
         return None
-    if dtype.startswith(("f", "b")):
-        return Body((dtype,), (Step("", "Identity", (0,), to),), (1,))
-    return Body((dtype,), (Step("", "Cast", (0,), to, (), 13),), (1,))
+    program = Program(dtype)
+    return program.body(program.cast(0, to))

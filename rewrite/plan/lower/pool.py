@@ -65,7 +65,7 @@ def norm(dtype: str, p: int) -> Combination:
         each.step("Pow", total, size, Constant(total, float(p)))
         root.step("Pow", dtype, 0, Constant(total, 1.0 / p))
     else:
-        root.step("Identity", dtype, 0)
+        root.cast(0, dtype)
     return Combination("sum", total, each.body(len(each.steps)), "", root.body(1))
 
 
