@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Scales further apart are not added exactly in float64: 9 + 24 bits, and their distance.
 _APART = 2.0**16
+_KEPT = 4096  # results that are remembered
 _TIE = 1e-9  # quotients nearer to a tie are compared as fractions
 
 
@@ -41,7 +42,7 @@ class Operand:
         return np.arange(self.low, self.high + 1, dtype=np.float64) - self.zero
 
 
-@cache
+@lru_cache(_KEPT)
 def sum_numbers(a: Operand, b: Operand, y: Operand) -> tuple[float, float, float] | None:
     """(k, m, c) so that round(a k + b m + c) is the rounded ((a - za) sa + (b - zb) sb) / sy.
 
@@ -61,7 +62,7 @@ def sum_numbers(a: Operand, b: Operand, y: Operand) -> tuple[float, float, float
     return None
 
 
-@cache
+@lru_cache(_KEPT)
 def sum_is_exact(a: Operand, b: Operand, y: Operand) -> bool:
     """Whether the sum of both numbers in float64, over sy, rounds to the right code."""
     i, j, want = _sums(a, b, y)
@@ -69,7 +70,7 @@ def sum_is_exact(a: Operand, b: Operand, y: Operand) -> bool:
     return np.array_equal(_bounded(np.rint(found), y), want)
 
 
-@cache
+@lru_cache(1)
 def _sums(a: Operand, b: Operand, y: Operand) -> tuple[Array, Array, Array]:
     """Which pairs of codes have a sum next to a tie, and the codes of these sums."""
     exact = ((a.steps * a.scale)[:, None] + b.steps * b.scale) / y.scale
@@ -85,7 +86,7 @@ def _sums(a: Operand, b: Operand, y: Operand) -> tuple[Array, Array, Array]:
     return i, j, _bounded(want, y)
 
 
-@cache
+@lru_cache(_KEPT)
 def product_number(a: Operand, b: Operand, y: Operand) -> float | None:
     """k so that round((a - za) (b - zb) k) is the rounded product of both numbers, over sy."""
     products, ratio, near, want = _products(a, b, y)
@@ -97,7 +98,7 @@ def product_number(a: Operand, b: Operand, y: Operand) -> float | None:
     return None
 
 
-@cache
+@lru_cache(_KEPT)
 def product_is_exact(a: Operand, b: Operand, y: Operand) -> bool:
     """Whether the product times sa sb, over sy, rounds to the right code in float64."""
     products, _, near, want = _products(a, b, y)
@@ -105,7 +106,7 @@ def product_is_exact(a: Operand, b: Operand, y: Operand) -> bool:
     return np.array_equal(_bounded(np.rint(found), y), want)
 
 
-@cache
+@lru_cache(1)
 def _products(a: Operand, b: Operand, y: Operand) -> tuple[Array, Fraction, Array, Array]:
     """Distinct products, the exact ratio, which of them lie next to a tie, and their codes."""
     products = np.unique(a.steps[:, None] * b.steps)
