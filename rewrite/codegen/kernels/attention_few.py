@@ -94,7 +94,7 @@ class _Few(Writer):
             first = f.at(keys, f.mul(j, step))
             rows = [f.at(first, f.mul(step, r)) for r in range(self.lanes)]
             sums = [self.partial(row, query) for row in rows]
-            scores = self.finished(self.added_up(transposed(f, sums)), j, mask)
+            scores = self.score(self.added_up(transposed(f, sums)), j, mask)
             f.store(scores, self.place_of(j), self.size)
             return maximum(f, scores, most)
 
@@ -103,7 +103,7 @@ class _Few(Writer):
 
         def one(j: Value, best: Value) -> Value:
             total = f.reduce(self.partial(f.at(keys, f.mul(j, step)), query), f.add)
-            score = self.finished(total, j, mask)
+            score = self.score(total, j, mask)
             f.store(score, self.place_of(j))
             return maximum(f, score, best)
 
@@ -140,7 +140,7 @@ class _Few(Writer):
         place = f.add(place, f.mul(i, w["m_i"]))
         return f.at(w.pointers["mask"], f.mul(place, BYTES[spec.mask]))
 
-    def finished(self, x: Value, j: Value, mask: Value | None) -> Value:
+    def score(self, x: Value, j: Value, mask: Value | None) -> Value:
         """Softcap and mask of scores from key j on, a vector or one."""
         f, spec = self.f, self.spec
         if spec.softcap:
