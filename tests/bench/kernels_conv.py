@@ -167,9 +167,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
-    print(
-        f"{'case':21s} {'ours':>9s} {'kernels':>9s} {'peer':>9s} {'GF/s':>6s} {'peer/ours':>9s}  error"
-    )
+    titles = ("ours", "kernels", "peer", "GF/s", "peer/ours")
+    print(f"{'case':21s} " + " ".join(f"{t:>9s}" for t in titles) + "  error")
     for kind, chain in (("f32", float_chain), ("u8", byte_chain)):
         for name in FLOATS:
             full = f"{kind} {name}"
@@ -184,7 +183,7 @@ def main() -> None:
             print(
                 f"{full:21s} {here / layers * 1e6:7.0f}us {alone / layers * 1e6:7.0f}us "
                 f"{there / layers * 1e6:7.0f}us "
-                f"{flops / here / 1e9:6.0f} {there / here:9.2f}  {error:.0e}",
+                f"{flops / here / 1e9:9.0f} {there / here:9.2f}  {error:.0e}",
                 flush=True,
             )
 

@@ -186,3 +186,28 @@ def test_factors_are_exact_at_every_half() -> None:
         codes = np.clip(np.rint(sums * ratio), -128, 127)
         wanted = [min(127, max(-128, round(Fraction(int(a)) * exact))) for a in sums]
         assert codes.tolist() == wanted
+
+
+@pytest.mark.parametrize("name", ["same", "depthwise", "two filters"])
+def test_quantized_with_a_ratio_above_one(name: str) -> None:
+    """Nearly all codes saturate; sums times the ratio leave 32 bits."""
+    x, parameters, how = quantized(name, np.uint8, np.int8, np.int8, True)
+    parameters["ws"] = parameters["ws"] * np.float32(1e6)
+    parameters["w"] = (parameters["w"] // 40).astype(np.int8)
+    check_quantized(x, parameters, how, True)
+
+
+@pytest.mark.parametrize("name", ["same", "depthwise"])
+def test_quantized_with_an_epilogue(name: str) -> None:
+    """A pointwise operator behind the codes."""
+    x, parameters, how = quantized(name, np.uint8, np.int8, np.uint8, True)
+    nodes = [
+        helper.make_node("QLinearConv", ["x", *parameters], ["c"], **attributes(*how)),
+        helper.make_node("DequantizeLinear", ["c", "ys", "yz"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    (y,) = run_model(model_of(nodes, {"x": x}, parameters), {"x": x})
+    exact = evaluate("", "QLinearConv", [x, *parameters.values()], attributes(*how))
+    assert exact is not None
+    steps = exact[0].astype(np.float32) - parameters["yz"].astype(np.float32)
+    assert np.array_equal(y, np.maximum(steps * parameters["ys"], 0))

@@ -87,7 +87,7 @@ def _low_words(f: Function, x: Value) -> Value:
 def is_short(after: After) -> bool:
     """Whether the program may stand behind every accumulator."""
     if after.body is None:
-        return True
+        return not after.codes
     steps = after.body.steps
     return len(steps) <= SHORT and all(step.name in _CHEAP for step in steps)
 
