@@ -22,7 +22,7 @@ def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
     count = lanes(rows[0].type)
     assert len(rows) == count, "the block is not square"
     part = min(count, 128 // bits(rows[0].type))  # elements in 16 bytes
-    groups = [_within_parts(f, rows[start : start + part], part) for start in range(0, count, part)]
+    groups = [within_parts(f, rows[start : start + part], part) for start in range(0, count, part)]
     columns: list[Value] = [rows[0]] * count
     for j in range(part):
         for c, vector in enumerate(_parts_exchanged(f, [g[j] for g in groups], part)):
@@ -30,8 +30,8 @@ def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
     return columns
 
 
-def _within_parts(f: Function, rows: Sequence[Value], part: int) -> list[Value]:
-    """`part` vectors: in each part of the lanes, rows become columns."""
+def within_parts(f: Function, rows: Sequence[Value], part: int) -> list[Value]:
+    """`part` vectors: in each part of the lanes, on its own, rows become columns."""
     count = lanes(rows[0].type)
     low = _interleaving(count, part, 0)
     high = _interleaving(count, part, part // 2)

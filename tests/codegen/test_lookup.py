@@ -36,3 +36,20 @@ def test_a_table_for_each_channel(inner: int, isa: Isa) -> None:
     spec = Lookup(1, True, inner == 1)
     assert run(spec, [x, table, y, 5, inner], rows, isa=isa, splits=2) == 0
     np.testing.assert_array_equal(y, np.stack([table[c][x[:, c]] for c in range(5)], 1))
+
+
+@MACHINES
+@pytest.mark.parametrize("channels", [16, 37, 64])
+@pytest.mark.parametrize("rows", [1, 15, 16, 63, 64, 100, 150])
+def test_neighbours_in_blocks(rows: int, channels: int, isa: Isa) -> None:
+    """Blocks of rows and channels, and what is left of both; in place, too."""
+    table = RNG.integers(0, 256, (channels, 256)).astype(np.uint8)
+    x = RNG.integers(0, 256, (rows, channels)).astype(np.uint8)
+    wanted = table[np.arange(channels), x]
+    guarded = np.full((rows + 2, channels), 99, np.uint8)
+    spec = Lookup(1, True, True)
+    assert run(spec, [x, table, guarded[1:-1], channels, 1], rows, isa=isa, splits=2) == 0
+    np.testing.assert_array_equal(guarded[1:-1], wanted)
+    assert np.all(guarded[[0, -1]] == 99)
+    assert run(spec, [x, table, x, channels, 1], rows, isa=isa) == 0
+    np.testing.assert_array_equal(x, wanted)

@@ -2,19 +2,25 @@
 
 In: the spec. Out: code. Where the machine permutes bytes of two registers by a third (AVX-512
 VBMI), 64 bytes are looked up by two permutations, one of each half of the table, and a choice by
-the top bit. Elsewhere elements are looked up one by one, which is bound by loads.
+the top bit; where each neighbour has a table of its own, blocks of 64 rows by 16 channels are
+transposed before and behind. Elsewhere elements are looked up one by one, which is bound by loads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from rewrite.codegen.gather import extracted, inserted
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.transpose import within_parts
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.lookup import CHUNK, Lookup
 
 _UNROLL = 4
+_CACHED = 64  # channels whose tables fill a third of the first cache
+_PART = 16  # bytes of a part of a vector, within which bytes are interleaved
 _BYTES = "<64 x i8>"
 
 
@@ -45,7 +51,8 @@ class _Lookup:
             return
         channels, inner = k.integer(3), k.integer(4)
         if self.spec.neighbours:
-            f.loop(k.begin, k.end, lambda r: self.across(f.mul(r, channels), channels))
+            at = self.blocks(channels) if self.permutes else k.begin
+            f.loop(at, k.end, lambda r: self.across(f.mul(r, channels), channels))
             return
 
         def row(index: Value) -> None:
@@ -54,6 +61,69 @@ class _Lookup:
             self.row(table, f.mul(index, inner), inner)
 
         f.loop(k.begin, k.end, row)
+
+    def blocks(self, channels: Value) -> Value:
+        """Rows by the 64, then by the 16; which is the first row that is left.
+
+        Tables of some channels stay in the first cache while all rows go by.
+        """
+        f, k = self.f, self.k
+        whole = f.sub(channels, f.binary("urem", channels, _PART))
+        at = k.begin
+        for groups in (4, 1):
+            rows = 16 * groups
+            left = f.select(f.compare("<", at, k.end), f.sub(k.end, at), 0)
+            end: Value = f.add(at, f.mul(f.binary("udiv", left, rows), rows))
+
+            def some(c: Value, groups: int = groups, at: Value = at, end: Value = end) -> None:
+                last = f.add(c, _CACHED)
+                last = f.select(f.compare("<", last, whole), last, whole)
+
+                def row(r: Value) -> None:
+                    start = f.mul(r, channels)
+                    f.loop(c, last, partial(self.block, groups, channels, start), step=_PART)
+
+                f.loop(at, end, row, step=_PART * groups)
+
+            f.loop(0, whole, some, step=_CACHED)
+            f.loop(at, end, partial(self.behind, whole, channels))
+            at = end
+        return at
+
+    def behind(self, first: Value, channels: Value, row: Value) -> None:
+        """The channels of a row behind the last block."""
+        f = self.f
+        start = f.mul(row, channels)
+
+        def element(c: Value) -> None:
+            self.element(f.at(self.table, f.mul(c, 256)), f.add(start, c))
+
+        f.loop(first, channels, element)
+
+    def block(self, groups: int, channels: Value, start: Value, c: Value) -> None:
+        """Row 16 g + i of a block lies in part g of vector i."""
+        f = self.f
+        at = f.add(start, c)
+        offsets = [
+            [f.add(at, f.mul(channels, _PART * g + i)) for g in range(groups)] for i in range(_PART)
+        ]
+        vectors = [self.loaded(row) for row in offsets]
+        columns = within_parts(f, vectors, _PART)
+        found = [
+            permuted(f, f.at(self.table, f.mul(f.add(c, j), 256)))(column)
+            for j, column in enumerate(columns)
+        ]
+        for row, vector in zip(offsets, within_parts(f, found, _PART), strict=True):
+            for g, offset in enumerate(row):
+                f.store(extracted(f, vector, _PART * g, _PART), f.at(self.y, offset))
+
+    def loaded(self, offsets: list[Value]) -> Value:
+        f = self.f
+        value = f.undef(_BYTES)
+        for g, offset in enumerate(offsets):
+            part = f.load(f"<{_PART} x i8>", f.at(self.x, offset))
+            value = inserted(f, value, part, _PART * g)
+        return value
 
     def across(self, start: Value, channels: Value) -> None:
         """One element of each channel."""

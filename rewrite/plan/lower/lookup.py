@@ -16,6 +16,7 @@ from rewrite.plan.view import BYTES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_BLOCK = 64  # rows that a kernel takes together
 _GRAIN = 4  # chunks, or as many elements in rows
 
 
@@ -47,7 +48,10 @@ def look_up(
     inner = prod(x.shape[a] for a in behind)
     neighbours = inner == 1
     rows = count // (channels if neighbours else inner)
+    grain = max(1, _GRAIN * CHUNK * rows // count)
+    if neighbours:
+        grain = -(-grain // _BLOCK) * _BLOCK
     low.call(
-        Lookup(width, True, neighbours), [x, table, out, channels, inner], rows,
-        max(1, _GRAIN * CHUNK * rows // count), overwrites=overwrites,
+        Lookup(width, True, neighbours), [x, table, out, channels, inner], rows, grain,
+        overwrites=overwrites,
     )  # fmt: skip
