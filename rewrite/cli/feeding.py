@@ -6,9 +6,10 @@ until it runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import onnx
@@ -39,6 +40,14 @@ def feeds_for(session: Session, model: Path, files: Sequence[str], seed: int) ->
     if isinstance(problem, RewriteError):
         raise problem
     raise error("RW810", str(problem), hint="give inputs: --input NAME=FILE.npy")
+
+
+def write_arrays(stream: IO[bytes], arrays: Mapping[str, Any]) -> None:
+    """An .npz file. numpy.savez takes names as parameters, and one of its own is `file`."""
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def _from_file(text: str) -> tuple[str, Any]:

@@ -1,8 +1,8 @@
 """Times of one model in several runtimes, each in a process of its own, taking turns.
 
 In: a model, feeds in an .npz file, the names of runtimes. Out: seconds per run of each. The parent
-starts `python -m rewrite.cli.peers NAME ...` per runtime, which loads the model, waits for a
-number of runs on stdin and answers with the times; so that all peers meet the same moments of a busy
+starts `python -m rewrite.cli.peers NAME ...` per runtime, which loads the model, waits for a number
+of runs on stdin and answers with the times; so that all peers meet the same moments of a busy
 machine, they run in turns with a pause between (onnxruntime's threads spin for some 45 ms).
 """
 

@@ -80,7 +80,7 @@ class Attributes:
             return value
         return np.asarray(value.numpy())
 
-    def dtype(self, name: str, default: str | None) -> str | None:
+    def element_type(self, name: str, default: str | None) -> str | None:
         """An attribute that holds a value of onnx.TensorProto.DataType; 0 means not given."""
         value = self.attributes.get(name)
         return default if not value else DTYPE_OF.get(int(value))

@@ -133,7 +133,7 @@ def to_e8m0(x: Array, saturate: bool, round_mode: str) -> Array | None:
 @op("Cast", kind="elementwise", pointwise=True, shape_class="first")
 def cast(call: Call) -> Types:
     """The element converted to another type"""
-    return (Type(call.dtype("to", None), call.type(0).shape),)
+    return (Type(call.element_type("to", None), call.type(0).shape),)
 
 
 @value("Cast")
@@ -163,7 +163,7 @@ def cast_like_value(e: Evaluation) -> Arrays | None:
 @op("BitCast", kind="elementwise", pointwise=True, shape_class="first")
 def bit_cast(call: Call) -> Types:
     """The bits of the element read as another type of the same width"""
-    x, target = call.type(0), call.dtype("to", None)
+    x, target = call.type(0), call.element_type("to", None)
     if x.dtype is not None and target is not None and BITS[x.dtype] != BITS[target]:
         call.fail(f"the bits of {x.dtype} read as {target}")
     return (Type(target, x.shape),)

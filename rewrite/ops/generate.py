@@ -169,13 +169,13 @@ def eye_like(call: Call) -> Types:
     """Ones on a diagonal"""
     x = call.type(0)
     found = call.shape_of_rank(0, 2, "the operand of EyeLike")
-    return (Type(call.dtype("dtype", x.dtype), call.unknown(2) if found is None else found),)
+    return (Type(call.element_type("dtype", x.dtype), call.unknown(2) if found is None else found),)
 
 
 @value("EyeLike")
 def eye_like_value(e: Evaluation) -> Arrays:
     x = e.array(0)
-    name = e.dtype("dtype", None)
+    name = e.element_type("dtype", None)
     dtype = x.dtype if name is None else to_numpy(name)
     return (np.eye(x.shape[0], x.shape[1], e.integer("k", 0)).astype(dtype),)
 
@@ -188,7 +188,7 @@ def window(call: Call) -> Types:
     """A sum of cosines over the window"""
     sizes = call.sizes_of(0)
     length: Dim = call.fresh() if not sizes else sizes[0]
-    return (Type(call.dtype("output_datatype", "f32"), (length,)),)
+    return (Type(call.element_type("output_datatype", "f32"), (length,)),)
 
 
 # Coefficients of cos(0), -cos(2 pi n/N), cos(4 pi n/N): onnx/defs/math/defs.cc.
@@ -205,7 +205,7 @@ def _window_value(e: Evaluation, name: str) -> Arrays:
     angle = 2 * np.pi * np.arange(count) / max(period, 1)
     a, b, c = _WINDOWS[name]
     result = a - b * np.cos(angle) + c * np.cos(2 * angle)
-    return (result.astype(to_numpy(e.dtype("output_datatype", "f32") or "f32")),)
+    return (result.astype(to_numpy(e.element_type("output_datatype", "f32") or "f32")),)
 
 
 @value("HannWindow", error=ACTIVATION)
@@ -229,14 +229,14 @@ def blackman_value(e: Evaluation) -> Arrays:
 @op("RandomNormal", "RandomUniform", kind="random")
 def random_of_shape(call: Call) -> Types:
     """Random numbers in a tensor of the given shape"""
-    return (Type(call.dtype("dtype", "f32"), call.integers("shape")),)
+    return (Type(call.element_type("dtype", "f32"), call.integers("shape")),)
 
 
 @op("RandomNormalLike", "RandomUniformLike", "Bernoulli", kind="random", shape_class="first")
 def random_like(call: Call) -> Types:
     """Random numbers in a tensor of the shape of the operand"""
     x = call.type(0)
-    return (Type(call.dtype("dtype", x.dtype), x.shape),)
+    return (Type(call.element_type("dtype", x.dtype), x.shape),)
 
 
 @op("Multinomial", kind="random")
@@ -244,7 +244,7 @@ def multinomial(call: Call) -> Types:
     """Random classes for each row of log probabilities"""
     x = call.shape_of_rank(0, 2, "the operand of Multinomial")
     batch: Dim = call.fresh() if x is None else x[0]
-    return (Type(call.dtype("dtype", "s32"), (batch, call.integer("sample_size", 1))),)
+    return (Type(call.element_type("dtype", "s32"), (batch, call.integer("sample_size", 1))),)
 
 
 @op("Dropout", kind="random", shape_class="first")

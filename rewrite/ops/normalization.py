@@ -177,7 +177,7 @@ def group_normalization_value(e: Evaluation) -> Arrays | None:
 def layer_normalization(call: Call) -> Types:
     """Mean and variance over the dimensions from an axis on"""
     x = call.type(0)
-    stash = call.dtype("stash_type", "f32")
+    stash = call.element_type("stash_type", "f32")
     if x.shape is None:
         return (x, *(Type(stash, None),) * 2)
     axis = call.axis(call.integer("axis", -1), len(x.shape))
@@ -212,7 +212,7 @@ def layer_normalization_value(e: Evaluation) -> Arrays | None:
         y = y + widen(bias, False)
     mean = np.mean(wide, axes, keepdims=True)
     inverse = 1 / np.sqrt(np.mean((wide - mean) ** 2, axes, keepdims=True) + epsilon)
-    stash = to_numpy(e.dtype("stash_type", "f32") or "f32")
+    stash = to_numpy(e.element_type("stash_type", "f32") or "f32")
     return (y.astype(x.dtype), mean.astype(stash), inverse.astype(stash))
 
 

@@ -45,11 +45,11 @@ def quantize_linear(call: Call) -> Types:
     check_scale(call, x.shape, 1, call.integer("axis", 1))
     if call.has(2):
         dtype = call.type(2).dtype
-        stated = call.dtype("output_dtype", None)
+        stated = call.element_type("output_dtype", None)
         if stated is not None and dtype is not None and stated != dtype:
             call.fail(f"a zero point of type {dtype} for an output of type {stated}")
         return (Type(dtype or stated, x.shape),)
-    return (Type(call.dtype("output_dtype", "u8"), x.shape),)
+    return (Type(call.element_type("output_dtype", "u8"), x.shape),)
 
 
 @op("DequantizeLinear", kind="quantize", shape_class="first")
@@ -58,7 +58,7 @@ def dequantize_linear(call: Call) -> Types:
     x = call.type(0)
     check_scale(call, x.shape, 1, call.integer("axis", 1))
     default = call.type(1).dtype if call.opset >= 19 else "f32"
-    return (Type(call.dtype("output_dtype", default), x.shape),)
+    return (Type(call.element_type("output_dtype", default), x.shape),)
 
 
 @op("DynamicQuantizeLinear", kind="quantize")
@@ -109,7 +109,7 @@ def spread(e: Evaluation, v: Array, x: Array) -> Array | None:
 def quantize_linear_value(e: Evaluation) -> Arrays | None:
     x, zero = e.array(0), e.optional(2)
     scale = spread(e, e.array(1), x)
-    target = of_numpy(zero.dtype) if zero is not None else e.dtype("output_dtype", "u8")
+    target = of_numpy(zero.dtype) if zero is not None else e.element_type("output_dtype", "u8")
     offset = None if zero is None else spread(e, zero, x)
     if scale is None or target is None or (zero is not None and offset is None):
         return None
@@ -129,7 +129,7 @@ def quantize_linear_value(e: Evaluation) -> Arrays | None:
 
 def _ratio(e: Evaluation, x: Array, scale: Array) -> Array | None:
     """x / scale, rounded to the type of the division."""
-    name = e.dtype("precision", None) or of_numpy(scale.dtype)
+    name = e.element_type("precision", None) or of_numpy(scale.dtype)
     if x.dtype.kind == "i" and np.any(np.abs(x.astype(np.int64)) > 1 << 24):
         return None
     wide = x.astype(np.float32) / scale.astype(np.float32)
@@ -150,7 +150,7 @@ def dequantize_linear_value(e: Evaluation) -> Arrays | None:
     if scale is None or (zero is not None and offset is None):
         return None
     name = of_numpy(scale.dtype)
-    target = e.dtype("output_dtype", None) or name
+    target = e.element_type("output_dtype", None) or name
     wide = convert(x, "f32") if is_float(of_numpy(x.dtype) or "") else x.astype(np.int64)
     if wide is None or target is None or name not in ("f32", "f16", "bf16"):
         return None

@@ -73,4 +73,4 @@ def mel_weight_matrix(call: Call) -> Types:
     rows: Dim = call.fresh()
     if length:
         rows = dims.add(dims.floordiv(length[0], 2), 1)
-    return (Type(call.dtype("output_datatype", "f32"), (rows, columns)),)
+    return (Type(call.element_type("output_datatype", "f32"), (rows, columns)),)

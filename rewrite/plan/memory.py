@@ -1,8 +1,8 @@
 """The arena: where each temporary lies.
 
-In: drafts of kernel calls over buffers. Out: offsets, and the size of the arena. A buffer lives from
-the first call that touches it to the last; two that do not live at once may share memory. A call
-whose result lies exactly as one of its operands may write over it (`reuses`).
+In: drafts of kernel calls over buffers. Out: offsets, and the size of the arena. A buffer lives
+from the first call that touches it to the last; two that do not live at once may share memory. A
+call whose result lies exactly as one of its operands may write over it (`reuses`).
 
 First fit by size: the largest buffers are placed first, each at the lowest offset that is free
 during its life. It stays within a few per cent of the largest sum of live bytes on the models
@@ -67,7 +67,9 @@ def _share(drafts: Sequence[Draft]) -> None:
     for number, draft in enumerate(drafts):
         if not draft.writes:
             continue
-        reads = [w for k, w in enumerate(draft.words) if k not in draft.writes]
+        reads = [
+            w for k, w in enumerate(draft.words) if k not in draft.writes and isinstance(w, Tensor)
+        ]
         for k in sorted(draft.writes):
             target = draft.words[k]
             if isinstance(target, Tensor) and _fresh(target, number):

@@ -220,13 +220,10 @@ class _Reader:
             raise error("RW801", f"local functions call each other deeper than {MOST_CALLS} times")
         if not group and node.domain.split(".")[0] == GROUP_DOMAIN:
             group = node.name or node.outputs[0].name or node.op_type
-        values = {**{n: a.value for n, a in function.attributes.items() if a.value is not None}}
+        values = {n: a.value for n, a in function.attributes.items() if a.value is not None}
         values.update(attributes)
-        numbers: dict[ir.Value, int | None] = {}
-        inner = _Scope(numbers, {})
         given = [*inputs, *([None] * (len(function.inputs) - len(inputs)))]
-        for parameter, number in zip(function.inputs, given, strict=False):
-            numbers[parameter] = number
+        inner = _Scope(dict(zip(function.inputs, given, strict=False)), {})
         for body_node in function:
             self.node(body_node, inner, values, depth + 1, group, ops, made)
         for output, result in zip(node.outputs, function.outputs, strict=False):

@@ -6,7 +6,7 @@ body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,9 +37,8 @@ def node_of(op: Op) -> NodeProto:
         absent = value is None and (schema is None or _is_optional(schema, k))
         node.output.append("" if absent else f"o{k}")
     for name, value in op.attributes.items():
-        if isinstance(value, Graph):
-            value = _source(op, value)
-        write_attribute(node.attribute.add(), _attribute(op, name, value))
+        plain = _source(op, value) if isinstance(value, Graph) else value
+        write_attribute(node.attribute.add(), _attribute(op, name, plain))
     return node
 
 
@@ -139,7 +138,7 @@ def body_of(op: Op, made: Instance, fresh: Callable[[str], int], standard: int) 
     if schema.has_function:
         function = schema.function_body
     elif schema.has_context_dependent_function:
-        types = [t for t in made.inputs[: len(op.inputs)]]
+        types = made.inputs[: len(op.inputs)]
         if not all(t is None or is_concrete(t) for t in types):
             return None
         given = [b"" if t is None else type_proto(t).SerializeToString() for t in types]
@@ -156,11 +155,8 @@ def _spliced(
     op: Op, function: onnx.FunctionProto, fresh: Callable[[str], int], standard: int
 ) -> Graph:
     """The body's operators over the operands and results of `op`."""
-    numbers: dict[str, int | None] = {"": None}
-    for name, value in zip(function.input, op.inputs, strict=False):
-        numbers[name] = value
-    for name in function.input[len(op.inputs) :]:
-        numbers[name] = None
+    given = [*op.inputs, *([None] * (len(function.input) - len(op.inputs)))]
+    numbers: dict[str, int | None] = dict(zip(function.input, given, strict=True))
     results = dict(zip(function.output, op.outputs, strict=False))
     opsets = {i.domain: i.version for i in function.opset_import}
     defaults = {a.name: ir.from_proto(a).value for a in function.attribute_proto}
@@ -168,24 +164,14 @@ def _spliced(
     made = Graph()
     ops: list[Op] = []
     for node in function.node:
-        inputs = tuple(numbers[name] for name in node.input)
-        outputs: list[int | None] = []
+        if any(attribute.HasField("g") for attribute in node.attribute):
+            return Graph()  # control flow inside: left to the reference device
+        inputs = tuple(numbers[name] if name else None for name in node.input)
         for name in node.output:
-            number = None if not name else results.get(name)
-            if name and number is None:
-                number = fresh(name)
-            numbers[name] = number
-            outputs.append(number)
-        attributes: dict[str, Any] = {}
-        for attribute in node.attribute:
-            if attribute.ref_attr_name:
-                if attribute.ref_attr_name in parameters:
-                    attributes[attribute.name] = parameters[attribute.ref_attr_name]
-            elif attribute.HasField("g"):
-                return Graph()  # control flow inside: left to the reference device
-            else:
-                attributes[attribute.name] = ir.from_proto(attribute).value
-        numbers[""] = None
+            found = results.get(name)
+            numbers[name] = found if found is not None or not name else fresh(name)
+        outputs = tuple(numbers[name] if name else None for name in node.output)
+        attributes = _resolved(node, parameters)
         if node.op_type == "Constant" and not node.domain:
             array = constant_of(attributes)
             if array is not None and outputs[0] is not None:
@@ -195,8 +181,17 @@ def _spliced(
             inputs = inputs[:-1]
         domain = "" if node.domain == "ai.onnx" else node.domain
         opset = opsets.get(node.domain, standard if domain == "" else op.opset)
-        ops.append(
-            Op(domain, node.op_type, opset, inputs, tuple(outputs), attributes, op.node, op.group)
-        )
+        ops.append(Op(domain, node.op_type, opset, inputs, outputs, attributes, op.node, op.group))
     made.ops = tuple(ops)
     return made
+
+
+def _resolved(node: NodeProto, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a node in a function, where they are the function's own: its caller's."""
+    found: dict[str, Any] = {}
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            found[attribute.name] = ir.from_proto(attribute).value
+        elif attribute.ref_attr_name in parameters:
+            found[attribute.name] = parameters[attribute.ref_attr_name]
+    return found

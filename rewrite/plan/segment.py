@@ -83,7 +83,8 @@ def _lowering(cluster: Cluster) -> registry.Lower:
 
 
 def _view(known: Known) -> View:
-    assert known.type is not None and known.type.dtype is not None
+    assert known.type is not None
+    assert known.type.dtype is not None
     return dense(known.type.dtype, sizes(known.type))
 
 

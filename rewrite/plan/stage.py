@@ -5,7 +5,8 @@ segment), then steps for the driver (control flow, operators without kernels), w
 them, and which values have to be looked at before that can be planned.
 
 Most models are one stage. A stage ends where sizes follow from data: its successors are planned for
-the sizes, and the small values, that a run has found, and kept for the next run that finds the same.
+the sizes, and the small values, that a run has found, and kept for the next run that finds the
+same.
 """
 
 from __future__ import annotations
@@ -257,9 +258,9 @@ def _inline(walk: _Walk, op: Op, branch: Graph, depth: int) -> None:
         walk.known[number] = of_array(array)
     for inner in branch.ops:
         _visit(walk, inner, depth + 1)
-    for number, result in zip(op.outputs, branch.outputs, strict=True):
-        if number is not None and result is not None:
-            copy = Op("", "Identity", 13, (result,), (number,), {}, op.node, op.group)
+    for target, result in zip(op.outputs, branch.outputs, strict=True):
+        if target is not None and result is not None:
+            copy = Op("", "Identity", 13, (result,), (target,), {}, op.node, op.group)
             _visit(walk, copy, depth + 1)
 
 

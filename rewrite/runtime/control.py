@@ -85,7 +85,7 @@ def _counters(body: Graph, trip: int, going: bool) -> list[Array]:
     """Number of the turn and condition, of the rank that the body declares: both are scalars in
     the standard, and exporters write them with one dimension."""
     made = []
-    for value, type_ in zip((np.array(trip, np.int64), np.array(going)), body.input_types):
+    for value, type_ in zip((np.array(trip, np.int64), np.array(going)), body.input_types[:2], strict=True):
         one = type_ is not None and type_.shape is not None and len(type_.shape) == 1
         made.append(value.reshape(1) if one else value)
     return made

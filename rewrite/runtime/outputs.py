@@ -1,8 +1,8 @@
 """Arrays for results.
 
-In: shapes and types. Out: new arrays. Memory of large results comes back when the last array over it
-is gone, and is used again: fresh pages cost more than many a kernel that fills them (each is zeroed
-by the system when it is first written to).
+In: shapes and types. Out: new arrays. Memory of large results comes back when the last array over
+it is gone, and is used again: fresh pages cost more than many a kernel that fills them (each is
+zeroed by the system when it is first written to).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _target(step: Step) -> np.dtype[Any]:
     if step.op == "CastLike":
         like = step.value(1)
         return like.dtype
-    name = step.dtype("to", None)
+    name = step.element_type("to", None)
     if name is None:
         raise OracleError("a Cast without `to`")
     return to_numpy(name)

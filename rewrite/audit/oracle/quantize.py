@@ -112,7 +112,7 @@ def quantized(
 @operator("DequantizeLinear")
 @operator("DequantizeLinear", domain="com.microsoft")
 def dequantize_linear(step: Step) -> Values:
-    stated = step.dtype("output_dtype", None)
+    stated = step.element_type("output_dtype", None)
     scale = step.array(1)
     kind = to_numpy(stated) if stated else scale.dtype
     if scale.dtype.itemsize == 1 and not stated:
@@ -125,7 +125,7 @@ def dequantize_linear(step: Step) -> Values:
 @operator("QuantizeLinear", domain="com.microsoft")
 def quantize_linear(step: Step) -> Values:
     zero = step.optional(2)
-    stated = step.dtype("output_dtype", None) or "u8"
+    stated = step.element_type("output_dtype", None) or "u8"
     dtype = zero.dtype if zero is not None else to_numpy(stated)
     axis, block = step.integer("axis", 1), step.integer("block_size", 0)
     return (quantized(step, step.real(0), step.array(1), zero, dtype, axis, block),)

@@ -92,7 +92,7 @@ def _check(step: Step, arrays: Sequence[Array | None]) -> None:
 
 
 def _check_cast(step: Step, x: Array) -> None:
-    name = step.dtype("to", None) or ""
+    name = step.element_type("to", None) or ""
     if name[:1] not in ("u", "s") or name == "string":
         return
     low, high = integer_range(name)

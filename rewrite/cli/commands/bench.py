@@ -28,9 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
-    from rewrite.cli.feeding import feeds_for
+    from rewrite.cli.feeding import feeds_for, write_arrays
     from rewrite.cli.peers import compare
     from rewrite.execution import compile_model
 
@@ -43,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = ["rewrite", *against]
     with tempfile.TemporaryDirectory() as folder, working(f"timing {arguments.model.name}"):
         stored = Path(folder) / "feeds.npz"
-        np.savez(stored, **feeds)
+        with stored.open("wb") as stream:
+            write_arrays(stream, feeds)
         timings = compare(arguments.model, stored, names, arguments.threads, arguments.turns)
     ours = timings[0].median
     print(f"{'runtime':12} {'median':>10} {'quartiles':>21} {'start':>8} {'of ours':>8}")

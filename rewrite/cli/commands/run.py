@@ -96,12 +96,11 @@ def _keep(path: Path, outputs: Mapping[str, Any]) -> None:
     """Outputs that are arrays, whole or not at all."""
     import io
 
-    import numpy as np
-
     from rewrite import files
+    from rewrite.cli.feeding import write_arrays
 
     stream = io.BytesIO()
-    np.savez(stream, **{name: _storable(value) for name, value in outputs.items()})
+    write_arrays(stream, {name: _storable(value) for name, value in outputs.items()})
     try:
         with files.whole(path.resolve()) as target:
             target.write(stream.getvalue())
