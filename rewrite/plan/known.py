@@ -16,7 +16,7 @@ import onnx
 
 from rewrite.errors import error
 from rewrite.ops.call import InferenceError
-from rewrite.ops.dtypes import of_numpy, to_numpy
+from rewrite.ops.dtypes import of_numpy
 from rewrite.ops.evaluate import evaluate
 from rewrite.ops.infer import infer
 from rewrite.plan.instance import Array, Instance, implied, is_concrete, legacy_contents, sizes
@@ -120,9 +120,6 @@ def _fits(array: Array, type_: Type) -> bool:
 def _arrays(made: Instance) -> Sequence[Array | None] | None:
     if made.domain == "" and made.name in _BY_SHAPE:
         return [np.broadcast_to(np.zeros((), np.int8), made.shape(0))]
-    if made.key == ("", "CastLike") and made.known(0) is not None:
-        like = np.zeros((), to_numpy(made.dtype(1)))  # of the second operand the type counts
-        return [made.known(0), like] if prod(made.shape(0)) <= MOST_FOLDED else None
     arrays: list[Array | None] = []
     total = 0
     for index in range(len(made.inputs)):
