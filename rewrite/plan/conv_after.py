@@ -93,25 +93,26 @@ def _rounding(total: str, computed: str) -> Body | None:
 # Numbers of common activations stay in the code; others (scales, zero points) are operands, so that
 # layers that differ in them share their code.
 _COMMON = frozenset({0.0, 1.0, -1.0, 2.0, 3.0, 6.0, 0.5})
+_BY_NUMBER = frozenset({"Pow"})  # whose code depends on the number
 
 
 def lifted(body: Body) -> tuple[Body, list[Constant]]:
     """The program with operands in place of its own numbers, and these numbers."""
     numbers: dict[Constant, int] = {}
     for step in body.steps:
-        for arg in step.args:
+        for arg in step.args if step.name not in _BY_NUMBER else ():
             if isinstance(arg, Constant) and arg.number not in _COMMON and arg.number == arg.number:
                 numbers.setdefault(arg, len(body.dtypes) + len(numbers))
     if not numbers:
         return body, []
     n, count = len(body.dtypes), len(numbers)
 
-    def moved(arg: int | Constant | None) -> int | Constant | None:
+    def moved(step: Step, arg: int | Constant | None) -> int | Constant | None:
         if isinstance(arg, Constant):
-            return numbers.get(arg, arg)
+            return arg if step.name in _BY_NUMBER else numbers.get(arg, arg)
         return arg if arg is None or arg < n else arg + count
 
-    steps = tuple(replace(s, args=tuple(moved(a) for a in s.args)) for s in body.steps)
+    steps = tuple(replace(s, args=tuple(moved(s, a) for a in s.args)) for s in body.steps)
     results = tuple(r if r < n else r + count for r in body.results)
     return Body(body.dtypes + tuple(c.dtype for c in numbers), steps, results), list(numbers)
 
