@@ -3,11 +3,11 @@
     python tests/bench/compile_time.py [--match TEXT] [--rounds 3] [--target host|none]
 
 ResNet-50, PP-OCR det, smart-turn and a BERT-base-like encoder. Each measurement is a process of its
-own: `cold` has an empty cache folder, so that the rules are parsed and every kernel is compiled,
-`installed` one where another model has been compiled before, so that the rules are there, `warm` one
-that a run of this model has filled. Measured is processor time from `rewrite.compile` to the end of the first run (plans are
-made for the sizes that a run brings), imports not counted, less one plain run; medians. Exit status
-1 where cold is above 3 s or warm above 0.5 s.
+own: `cold` has an empty cache folder, so that the rules are parsed and every kernel is compiled;
+`installed` one where another model has been compiled before, so that the rules are there; `warm`
+one that a run of this model has filled. Measured is processor time from `rewrite.compile` to the
+end of the first run (plans are made for the sizes that a run brings), imports not counted, less one
+plain run; medians. Exit status 1 where cold is above 3 s or warm above 0.5 s.
 """
 
 from __future__ import annotations
