@@ -156,6 +156,7 @@ class Cell:
         self.frame, self.place, self.row = frame, place, row
         self.remembered = remembered
         self._values: dict[int, Value] = {}
+        self._waiting: list[tuple[int, Value]] = []  # kept where an operand may lie
 
     def get(self, value: int) -> Value:
         found = self.row.get(value)
@@ -205,10 +206,16 @@ class Cell:
     def _keep(self, value: int, made: Value) -> None:
         frame = self.frame
         if value in frame.homes:
-            self._stored(frame.homes[value], made)
+            self._waiting.append((frame.homes[value], made))
             return
         dtype = storage_dtype(frame.dtype(value))
         store(frame.f, frame.isa, dtype, made, self._kept_at(value), frame.lanes)
+
+    def settle(self) -> None:
+        """Stores what is kept in memory of outputs, once nothing more is read."""
+        for access, made in self._waiting:
+            self._stored(access, made)
+        self._waiting.clear()
 
     def _recalled(self, value: int) -> Value:
         frame = self.frame

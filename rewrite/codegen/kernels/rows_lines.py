@@ -76,6 +76,7 @@ class Lines:
             for output in p.stores:
                 cell.get(self.frame.spec.results[output])
         for cell in cells:
+            cell.settle()
             for output in p.stores:
                 cell.store(output)
         return after
