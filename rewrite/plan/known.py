@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rewrite.errors import error
+from rewrite.errors import RewriteError, error
 from rewrite.ops.call import InferenceError
-from rewrite.ops.dtypes import of_numpy
+from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.ops.evaluate import evaluate
 from rewrite.ops.infer import infer
 from rewrite.plan.instance import Array, Instance, implied, is_concrete, legacy_contents, sizes
@@ -27,6 +27,10 @@ from rewrite.schema import UNKNOWN, Type
 
 MOST_FOLDED = 1 << 12  # elements of operands of what is computed when a plan is made
 MOST_MADE = 1 << 16  # and of its results
+MOST_ELEMENTS = 1 << 56  # of one value: addresses of 16-byte elements still fit into 63 bits
+# Weights kept as codes: dequantized once, not at every run, and then packed like other weights.
+_WEIGHTS = frozenset({("", "DequantizeLinear")})
+MOST_WEIGHTS = 1 << 24  # elements of one of them
 _BY_SHAPE = frozenset({"Shape", "Size"})  # need the sizes of the operand, not its elements
 
 
@@ -83,11 +87,35 @@ def _output_types(op: Op, made: Instance) -> tuple[Type, ...]:
         elif found:
             found = decided(op, made, found)
     except (InferenceError, onnx.shape_inference.InferenceError) as problem:
-        reason = str(problem).splitlines()[0]
-        raise error(
-            "RW802", f"{op.node}: {op.name} does not take these operands: {reason}"
-        ) from problem
+        raise _refused(op, str(problem).splitlines()[0]) from problem
+    for k, type_ in enumerate(found or ()):
+        _check_sizes(op, k, type_)
     return found if found is not None else (UNKNOWN,) * len(op.outputs)
+
+
+def _check_sizes(op: Op, output: int, type_: Type) -> None:
+    """Sizes come from data too: they may be negative, or more than addresses can count."""
+    if not is_concrete(type_):
+        return
+    shape = sizes(type_)
+    if any(n < 0 for n in shape):
+        raise _refused(op, f"output {output} would have the shape {list(shape)}")
+    if prod(n for n in shape if n) > MOST_ELEMENTS:
+        raise error(
+            "RW811",
+            f"{op.name}: output {output} of shape {list(shape)} is larger than any memory",
+            hint="look at the inputs that sizes are computed from",
+            subject=op.node,
+        )
+
+
+def _refused(op: Op, reason: str) -> RewriteError:
+    return error(
+        "RW802",
+        f"{op.name} does not take these operands: {reason}",
+        hint="the sizes or values of this run do not fit; others may be run",
+        subject=op.node,
+    )
 
 
 def folded(made: Instance) -> tuple[Array, ...] | None:
@@ -95,7 +123,8 @@ def folded(made: Instance) -> tuple[Array, ...] | None:
     concrete = all(is_concrete(t) for t in made.outputs)
     if made.key == ("", "Constant") or (not concrete and made.name in _BY_SHAPE):
         return None
-    if concrete and sum(prod(sizes(t)) for t in made.outputs) > MOST_MADE:
+    most = MOST_WEIGHTS if made.key in _WEIGHTS else MOST_MADE
+    if concrete and sum(prod(sizes(t)) for t in made.outputs) > most:
         return None
     arrays = _arrays(made)
     if arrays is None:
@@ -104,7 +133,7 @@ def folded(made: Instance) -> tuple[Array, ...] | None:
     if not found or len(found) != len(made.outputs):
         return None
     results = [np.asarray(array) for array in found]
-    if not concrete and sum(array.size for array in results) > MOST_MADE:
+    if not concrete and sum(array.size for array in results) > most:
         return None
     fits = all(_fits(a, t) for a, t in zip(results, made.outputs, strict=True))
     return tuple(results) if fits else None
@@ -120,6 +149,9 @@ def _fits(array: Array, type_: Type) -> bool:
 def _arrays(made: Instance) -> Sequence[Array | None] | None:
     if made.domain == "" and made.name in _BY_SHAPE:
         return [np.broadcast_to(np.zeros((), np.int8), made.shape(0))]
+    if made.key == ("", "CastLike") and made.known(0) is not None:
+        like = np.zeros((), to_numpy(made.dtype(1)))  # of the second operand the type counts
+        return [made.known(0), like] if prod(made.shape(0)) <= MOST_FOLDED else None
     arrays: list[Array | None] = []
     total = 0
     for index in range(len(made.inputs)):
@@ -131,7 +163,8 @@ def _arrays(made: Instance) -> Sequence[Array | None] | None:
             return None
         total += content.size
         arrays.append(content)
-    return arrays if total <= MOST_FOLDED else None
+    most = MOST_WEIGHTS if made.key in _WEIGHTS else MOST_FOLDED
+    return arrays if total <= most else None
 
 
 MOST_LEARNED = 1 << 10  # elements of a value that plans may depend on

@@ -69,6 +69,7 @@ class Context:
     control: Callable[[Context, Node, int, DriverStep, Mapping[int, Value]], list[Value]]
     visit: Callable[[Node], None] = lambda node: None  # told of every node before it runs
     outputs: Outputs = field(default_factory=Outputs)
+    dropped: Callable[[], None] = lambda: None  # told when a plan is not kept any longer
     lock: threading.RLock = field(default_factory=threading.RLock)
     profiling: bool = False
 
@@ -112,6 +113,14 @@ class GraphRunner:
         assert content is not None
         return content.copy()
 
+    def only_plan(self, inputs: Sequence[Value]) -> Node | None:
+        """The node for such inputs, where it is one plan and nothing else; it has been met."""
+        node = self._roots.get(tuple(_type_key(v) for v in inputs))
+        if node is None or node.loaded is None or node.stage.segment is None:
+            return None
+        alone = not node.stage.rest and not node.stage.steps and not node.stage.segment.trims
+        return node if alone else None
+
     # --- planning ---------------------------------------------------------------------------
 
     def _root(self, env: Mapping[int, Value]) -> Node:
@@ -126,7 +135,7 @@ class GraphRunner:
                 known.update(self.captured)
                 known.update((n, _constant(a)) for n, a in self.graph.constants.items())
                 found = self._node(self.graph.ops, known)
-                _remember(self._roots, key, found)
+                _remember(self.context, self._roots, key, found)
         return found
 
     def _next(self, node: Node, env: Mapping[int, Value]) -> Node:
@@ -143,7 +152,7 @@ class GraphRunner:
                 seen = {v: known_of(env[v]) for v in stage.types}
                 arrays = {v: np.array(env[v]) for v in stage.contents}
                 found = self._node(stage.rest, learned(stage, seen, arrays))
-                _remember(node.children, key, found)
+                _remember(self.context, node.children, key, found)
         return found
 
     def _node(self, ops: Sequence[Op], known: Mapping[int, Known]) -> Node:
@@ -270,9 +279,12 @@ def _content_key(value: Value) -> object:
     return value.dtype, value.shape, value.tobytes()
 
 
-def _remember(kept: dict[Any, Node], key: object, node: Node) -> None:
+def _remember(context: Context, kept: dict[Any, Node], key: object, node: Node) -> None:
+    """Keep a node; the oldest goes where there are too many. It is not closed: another thread may
+    be running it, and its memory is freed with its last user."""
     if len(kept) >= MOST_CHILDREN:
-        close(kept.pop(next(iter(kept))))
+        kept.pop(next(iter(kept)))
+        context.dropped()
     kept[key] = node
 
 

@@ -219,3 +219,24 @@ def test_more_memory_than_there_is_is_refused():
             session.run({"x": x_of(1), "s": np.array([1 << 24, 1 << 24], np.int64)})
         assert caught.value.diagnostics[0].code == "RW811"
         assert session.run({"x": x_of(1), "s": np.array([2, 3], np.int64)})["y"].shape == (2, 3)
+
+
+def test_more_sizes_than_are_kept_run_all_the_same(session):
+    b = x_of(4)
+    for n in (*range(1, 100), *range(1, 100, 7)):
+        x = x_of(n, 4)
+        for _ in range(2):
+            np.testing.assert_array_equal(session.run({"x": x, "b": b})["y"], np.maximum(x + b, 0))
+
+
+def test_two_names_of_one_output_are_both_given():
+    proto = model("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    proto.graph.output.append(proto.graph.output[0])
+    try:
+        session = rewrite.compile(proto, target=None)
+    except RewriteError as problem:  # the checker may refuse what repeats an output
+        assert problem.diagnostics[0].code.startswith("RW5")
+        return
+    x = x_of(2)
+    for _ in range(2):
+        np.testing.assert_array_equal(session.run({"x": x})["y"], -x)
