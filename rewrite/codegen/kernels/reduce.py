@@ -20,6 +20,7 @@ from rewrite.codegen.kernels.rows_memory import (
     store_partial,
 )
 from rewrite.codegen.memory import load, memory_type, register_type, store
+from rewrite.codegen.strips import each_strip
 from rewrite.codegen.types import bits, is_float, like, vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.reduce import ArgExtreme
@@ -46,19 +47,10 @@ class _Search:
         self.slot = slot_for_partial(k.f)
 
     def write(self) -> None:
-        f = self.f
         if self.spec.inner_one:
-            f.loop(self.k.begin, self.k.end, self.row)
-            return
-        groups = f.binary("udiv", self.inner + self.group - 1, self.group)
-
-        def item(number: Value) -> None:
-            outer = f.binary("udiv", number, groups)
-            first = f.mul(f.sub(number, f.mul(outer, groups)), self.group)
-            width = f.intrinsic("llvm.smin", "i64", self.group, f.sub(self.inner, first))
-            self.strip(outer, first, width)
-
-        f.loop(self.k.begin, self.k.end, item)
+            self.f.loop(self.k.begin, self.k.end, self.row)
+        else:
+            each_strip(self.k, self.inner, self.group, self.strip)
 
     # --- comparing ---------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from rewrite.codegen.kernels.rows_memory import (
     store_partial,
 )
 from rewrite.codegen.memory import load, memory_type, register_type, store
+from rewrite.codegen.strips import each_strip
 from rewrite.codegen.types import bits
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.scan import RunningTotal
@@ -51,15 +52,11 @@ class _Scan:
         if self.spec.inner_one:
             f.loop(self.k.begin, self.k.end, self.row)
             return
-        groups = f.binary("udiv", self.inner + self.group - 1, self.group)
 
-        def item(number: Value) -> None:
-            outer = f.binary("udiv", number, groups)
-            first = f.mul(f.sub(number, f.mul(outer, groups)), self.group)
-            width = f.intrinsic("llvm.smin", "i64", self.group, f.sub(self.inner, first))
+        def strip(outer: Value, first: Value, width: Value) -> None:
             self.strip(f.add(f.mul(f.mul(outer, self.n), self.inner), first), width)
 
-        f.loop(self.k.begin, self.k.end, item)
+        each_strip(self.k, self.inner, self.group, strip)
 
     # --- along -------------------------------------------------------------------------------
 
