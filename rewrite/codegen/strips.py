@@ -1,7 +1,7 @@
 """Work items across vectors: strips of neighbours beside an axis.
 
-In: how many neighbours there are and how many make a strip, as run-time values. Out: a loop over the
-kernel's items, each a strip (outer index, first neighbour, number of neighbours).
+In: how many neighbours there are and how many make a strip, as run-time values. Out: a loop over
+the kernel's items, each a strip (outer index, first neighbour, number of neighbours).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def run(
     aligned = -(-address(room) // 64) * 64
     bounds = [items * k // splits for k in range(splits + 1)]
     status = 0
-    for low, high in reversed(list(zip(bounds, bounds[1:], strict=False))):
+    for low, high in reversed(list(pairwise(bounds))):
         if low < high:
             status = int(kernel(address(table), low, high, aligned)) or status
     return status

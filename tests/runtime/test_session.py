@@ -229,14 +229,10 @@ def test_more_sizes_than_are_kept_run_all_the_same(session):
             np.testing.assert_array_equal(session.run({"x": x, "b": b})["y"], np.maximum(x + b, 0))
 
 
-def test_two_names_of_one_output_are_both_given():
+def test_an_output_may_be_listed_twice():
     proto = model("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     proto.graph.output.append(proto.graph.output[0])
-    try:
-        session = rewrite.compile(proto, target=None)
-    except RewriteError as problem:  # the checker may refuse what repeats an output
-        assert problem.diagnostics[0].code.startswith("RW5")
-        return
-    x = x_of(2)
-    for _ in range(2):
-        np.testing.assert_array_equal(session.run({"x": x})["y"], -x)
+    with rewrite.compile(proto, target=None) as session:
+        x = x_of(2)
+        for _ in range(2):
+            np.testing.assert_array_equal(session.run({"x": x})["y"], -x)
