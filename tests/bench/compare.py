@@ -40,6 +40,7 @@ from models_real import real_feeds
 from tests.runtime.models import networks
 
 BOUND = 1.3
+ROUGHLY = 0.05  # of the largest output: 8-bit codes fall to either side
 PAUSE = 0.05
 PEER = Path(__file__).with_name("compare_peer.py")
 # Quantized while it runs, so that Must hold 6 does not speak of it.
@@ -58,12 +59,14 @@ class Subject:
 
 @dataclass
 class Peer:
-    """A runtime in its process; `problem` where it does not run the model."""
+    """A runtime in its process; `problem` where it does not run the model, or runs another one."""
 
     name: str
     process: subprocess.Popen[str]
+    out: Path
     seconds: list[float] = field(default_factory=list)
     problem: str = ""
+    remark: str = ""
 
     @property
     def median(self) -> float:
@@ -108,6 +111,7 @@ def measure(subject: Subject, names: Sequence[str], rounds: int, seconds: float)
                 for peer, count in zip(live, counts, strict=True):
                     peer.seconds += turn(peer, min(count, 2000))
                     time.sleep(PAUSE)
+            _check(live)
         finally:
             for peer in peers:
                 peer.process.kill()
@@ -115,12 +119,42 @@ def measure(subject: Subject, names: Sequence[str], rounds: int, seconds: float)
     return peers
 
 
+def _check(live: list[Peer]) -> None:
+    """Ours must be onnxruntime's computation; of others it is told where they are not."""
+    found = {peer.name: outputs(peer) for peer in live}
+    expected = found.get("onnxruntime")
+    for peer in live if expected is not None else ():
+        said = differ(found[peer.name], expected)
+        if said and peer.name in ("rewrite", "unrewritten"):
+            peer.problem = said
+        peer.remark = said
+
+
+def outputs(peer: Peer) -> list[np.ndarray]:
+    """What its last run gave; ends the process."""
+    if peer.process.poll() is None:
+        peer.process.communicate()
+    with np.load(peer.out) as stored:
+        return list(stored.values())
+
+
+def differ(ours: list[np.ndarray], theirs: list[np.ndarray]) -> str:
+    """Whether what was timed is the same computation; models.py is exact about it."""
+    for a, b in zip(ours, theirs, strict=True):
+        if a.shape != b.shape or (a.dtype.kind != "f" and not np.array_equal(a, b)):
+            return "other outputs than onnxruntime's"
+        if a.dtype.kind == "f" and np.abs(a - b).max() > ROUGHLY * max(np.abs(b).max(), 1e-3):
+            return f"outputs {np.abs(a - b).max():.2g} off onnxruntime's"
+    return ""
+
+
 def start(name: str, model: Path, feeds: Path, cpu: int) -> Peer:
-    command = [sys.executable, str(PEER), name, str(model), str(feeds), str(cpu)]
+    out = feeds.with_name(f"{name}.npz")
+    command = [sys.executable, str(PEER), name, str(model), str(feeds), str(cpu), str(out)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    return Peer(name, process)
+    return Peer(name, process, out)
 
 
 def wait(peer: Peer, word: str) -> list[float]:
@@ -183,8 +217,8 @@ def main() -> int:
             peers = measure(subject, names, options.rounds, options.seconds)
             print(row(subject, peers), flush=True)
             for peer in peers:
-                if peer.problem:
-                    print(f"    {peer.name}: {peer.problem}")
+                if peer.problem or peer.remark:
+                    print(f"    {peer.name}: {peer.problem or peer.remark}")
             rows.append({p.name: p.median if p.seconds else None for p in peers})
             rows[-1]["model"] = subject.name
             if peers[0].problem:

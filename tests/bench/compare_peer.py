@@ -1,8 +1,9 @@
-"""One runtime in a process of its own: `python compare_peer.py NAME MODEL FEEDS.npz CPU`.
+"""One runtime in a process of its own: `python compare_peer.py NAME MODEL FEEDS.npz CPU OUT.npz`.
 
 In: the name of a runtime, a model, feeds, the processor that it is bound to. Reads numbers of runs
 from stdin, one a line, and answers each with the seconds of processor time that the runs took, a
-line each. Runtimes compute in float32 where the model does and on one thread.
+line each. At the end of stdin the outputs of one more run, in order, are written to OUT. Runtimes
+compute in float32 where the model does and on one thread.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ PEERS: dict[str, Callable[[str, Feeds], Run]] = {
 }
 
 
-def main(name: str, model: str, feeds_file: str, cpu: str) -> None:
+def main(name: str, model: str, feeds_file: str, cpu: str, out: str) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(cpu)})
     with np.load(feeds_file) as stored:
@@ -81,6 +82,9 @@ def main(name: str, model: str, feeds_file: str, cpu: str) -> None:
             run()
             print(time.process_time() - start)
         print("done", flush=True)
+    results = run()
+    arrays = list(results.values()) if hasattr(results, "values") else list(results)  # type: ignore[call-overload]
+    np.savez(out, *[np.asarray(array) for array in arrays])
 
 
 if __name__ == "__main__":
