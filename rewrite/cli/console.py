@@ -5,6 +5,7 @@ In: diagnostics, texts, paths. Out: messages on stderr, files written whole or n
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,17 @@ def complain(problem: RewriteError) -> None:
     """Diagnostics on stderr, each with the line of text it is about."""
     for text in told(problem):
         sys.stderr.write(text + "\n")
+
+
+def number_from(least: int) -> Callable[[str], int]:
+    """The type of an argument: a whole number, `least` or more."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"`{text}` is not a number, {least} or more")
+        return int(text)
+
+    return parse
 
 
 def read_text(path: Path) -> str:

@@ -16,6 +16,7 @@ import onnx
 
 from rewrite.audit.feeds import PLANS, NoFeedsError, make_feeds, open_inputs
 from rewrite.errors import RewriteError, error
+from rewrite.ops.dtypes import to_numpy
 from rewrite.runtime.session import Session
 
 MOST_BYTES = 4 << 30  # of one input file
@@ -24,7 +25,7 @@ MOST_BYTES = 4 << 30  # of one input file
 def feeds_for(session: Session, model: Path, files: Sequence[str], seed: int) -> dict[str, Any]:
     """Feeds from files, or random ones under which the model runs."""
     if files:
-        return dict(_from_file(text) for text in files)
+        return as_declared(session, dict(_from_file(text) for text in files))
     proto = onnx.load(str(model), load_external_data=False)
     problem: RewriteError | NoFeedsError | None = None
     for plan in PLANS:
@@ -50,14 +51,35 @@ def write_arrays(stream: IO[bytes], arrays: Mapping[str, Any]) -> None:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
+def as_declared(session: Session, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of ml_dtypes again what they were: numpy keeps such types as so many bytes."""
+    types = {port.name: port.type for port in session.inputs}
+    found = dict(feeds)
+    for name, array in feeds.items():
+        declared = types.get(name)
+        if array.dtype.kind != "V" or declared is None or declared.dtype is None:
+            continue
+        wanted = to_numpy(declared.dtype)
+        if wanted.kind == "V" and wanted.itemsize == array.dtype.itemsize:
+            found[name] = array.view(wanted)
+    return found
+
+
 def _from_file(text: str) -> tuple[str, Any]:
     name, sign, path = text.partition("=")
     if not sign or not name or not path:
         raise error("RW810", f"`{text}` is not NAME=FILE.npy")
     file = Path(path)
     try:
-        if not file.is_file() or file.stat().st_size > MOST_BYTES:
+        if file.stat().st_size > MOST_BYTES or not file.is_file():
             raise error("RW810", "not a file of at most 4 GB", subject=path)
-        return name, np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as problem:
+        array = np.load(file, allow_pickle=False)
+    except OSError as problem:
+        raise error("RW810", f"cannot be read: {problem.strerror}", subject=path) from problem
+    except ValueError as problem:
         raise error("RW810", f"cannot be read: {problem}", subject=path) from problem
+    if not isinstance(array, np.ndarray):
+        raise error(
+            "RW810", "many arrays, where one is wanted", subject=path, hint="write it: numpy.save"
+        )
+    return name, array

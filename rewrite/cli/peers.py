@@ -48,10 +48,12 @@ class Timing:
 
 
 def _ours(model: str, feeds: dict[str, Any], threads: int, target: str | None) -> Run:
+    from rewrite.cli.feeding import as_declared
     from rewrite.execution import compile_model
 
     session = compile_model(model, target, threads)
-    return lambda: session.run(feeds)
+    given = as_declared(session, feeds)
+    return lambda: session.run(given)
 
 
 def _onnxruntime(model: str, feeds: dict[str, Any], threads: int) -> Run:

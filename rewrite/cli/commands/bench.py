@@ -11,7 +11,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from rewrite.cli.console import working
+from rewrite.cli.console import number_from, working
 from rewrite.errors import error
 
 PEERS = ("onnxruntime", "openvino")
@@ -20,11 +20,19 @@ PEERS = ("onnxruntime", "openvino")
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="an ONNX file")
-    add("--threads", type=int, default=1, metavar="N", help="threads of each runtime (1)")
+    add("--threads", type=number_from(1), default=1, metavar="N", help="of each runtime (1)")
     add("--against", default="", metavar="A,B", help="onnxruntime, openvino")
-    add("--turns", type=int, default=15, metavar="N", help="turns of each runtime (15)")
-    add("--random", type=int, default=0, metavar="SEED", help="random inputs (0)")
-    add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input")
+    add("--turns", type=number_from(1), default=15, metavar="N", help="of each runtime (15)")
+    feeds = parser.add_mutually_exclusive_group()
+    seed = number_from(0)
+    feeds.add_argument("--random", type=seed, default=0, metavar="SEED", help="random inputs (0)")
+    feeds.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an input from a file; repeatable",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,11 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.cli.peers import compare
     from rewrite.execution import compile_model
 
-    against = [name for name in arguments.against.split(",") if name]
+    against = [name.strip() for name in arguments.against.split(",") if name.strip()]
     for name in against:
         if name not in PEERS:
-            raise error("RW708", f"there is no peer `{name}`", hint=", ".join(PEERS))
-    with compile_model(arguments.model) as session:
+            raise error("RW708", f"there is no peer `{name}`", hint=f"known: {', '.join(PEERS)}")
+    with compile_model(arguments.model, threads=arguments.threads) as session:
         feeds = feeds_for(session, arguments.model, arguments.input, arguments.random)
     names = ["rewrite", *against]
     with tempfile.TemporaryDirectory() as folder, working(f"timing {arguments.model.name}"):

@@ -9,11 +9,11 @@ have no native kernel; --strict-native refuses those.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewrite.cli.console import working
+from rewrite.cli.console import Tell, number_from, working
 from rewrite.errors import error, visible
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="an ONNX file")
     add("--target", default="host", metavar="T", help="a target of this machine, or none (host)")
-    add("--threads", type=int, default=1, metavar="N", help="threads (1)")
+    add("--threads", type=number_from(1), default=1, metavar="N", help="threads (1)")
     feeds = parser.add_mutually_exclusive_group()
-    feeds.add_argument("--random", type=int, default=None, metavar="SEED", help="random inputs (0)")
+    seed = number_from(0)
+    feeds.add_argument("--random", type=seed, default=0, metavar="SEED", help="random inputs (0)")
     feeds.add_argument(
         "--input",
         action="append",
@@ -47,16 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     target = None if arguments.target == "none" else arguments.target
     with working(f"running {arguments.model.name}") as tell:
-        report = None if tell is None else lambda left: tell("kernels to compile", 0, left)
         session = compile_model(
             arguments.model,
             target,
             arguments.threads,
             strict=arguments.strict_native,
-            progress=report,
+            progress=None if tell is None else _progress(tell),
         )
         with session:
-            feeds = feeds_for(session, arguments.model, arguments.input, arguments.random or 0)
+            feeds = feeds_for(session, arguments.model, arguments.input, arguments.random)
             outputs = session.run(feeds)
             lines = [_line(name, value) for name, value in outputs.items()]
             if arguments.profile:
@@ -68,6 +68,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _progress(tell: Tell) -> Callable[[int], None]:
+    """What a session says, how many kernels are yet to compile, as a share of the most."""
+    most = 0
+
+    def report(left: int) -> None:
+        nonlocal most
+        most = max(most, left)
+        tell(f"{left} kernels to compile" if left else "", most - left, left)
+
+    return report
+
+
 def _line(name: str, value: Any) -> str:
     """One output: what it is, and its first elements."""
     import numpy as np
@@ -75,7 +87,7 @@ def _line(name: str, value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return f"{name}: {value!r}"[:200]
     shape = "x".join(map(str, value.shape)) or "scalar"
-    first = ", ".join(str(v) for v in value.reshape(-1)[:4].tolist())
+    first = ", ".join(str(v) for v in value.reshape(-1)[:4])  # as long as their type needs
     more = ", ..." if value.size > 4 else ""
     return f"{name}: {value.dtype} {shape} [{first}{more}]"
 

@@ -1,0 +1,91 @@
+"""`rewrite run` and `rewrite bench`: inputs, what is printed, what is refused."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+from rewrite.cli import main
+from rewrite.cli.commands.run import _progress
+
+DOUBLE = """<ir_version: 9, opset_import: ["" : 18]>
+net (TYPE[N] x) => (TYPE[N] y) { y = Add(x, x) }"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("float", "bfloat16"):
+        onnx.save(onnx.parser.parse_model(DOUBLE.replace("TYPE", name)), f"{name}.onnx")
+    return tmp_path
+
+
+def test_elements_are_printed_as_long_as_their_type_needs(folder, capsys):
+    np.save("x.npy", np.array([0.1, 1.5, -3, 0.7, 9], np.float32))
+    assert main(["run", "float.onnx", "--input", "x=x.npy"]) == 0
+    assert capsys.readouterr().out == "y: float32 5 [0.2, 3.0, -6.0, 1.4, ...]\n"
+
+
+def test_files_of_types_that_numpy_does_not_know_are_taken(folder, capsys):
+    np.save("x.npy", np.array([1, 2.5], ml_dtypes.bfloat16))
+    assert np.load("x.npy").dtype.kind == "V"
+    assert main(["run", "bfloat16.onnx", "--input", "x=x.npy"]) == 0
+    assert capsys.readouterr().out == "y: bfloat16 2 [2, 5]\n"
+    assert main(["run", "float.onnx", "--input", "x=x.npy"]) == 2
+    assert "error[RW808]" in capsys.readouterr().err
+
+
+def test_types_that_numpy_does_not_know_are_timed(folder, capsys):
+    assert main(["bench", "bfloat16.onnx", "--turns", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("rewrite ")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("x", "`x` is not NAME=FILE.npy"),
+        ("x=none.npy", "none.npy: error[RW810]: cannot be read: No such file or directory"),
+        ("x=.", "not a file"),
+        ("x=float.onnx", "cannot be read"),
+        ("x=many.npz", "many arrays"),
+    ],
+)
+def test_inputs_that_cannot_be_read(folder, capsys, given, words):
+    np.savez("many.npz", x=np.ones(2, np.float32))
+    assert main(["run", "float.onnx", "--input", given]) == 2
+    told = capsys.readouterr().err
+    assert "error[RW810]" in told
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--threads", "0"],
+        ["run", "--threads", "two"],
+        ["run", "--random", "-1"],
+        ["bench", "--turns", "0"],
+        ["bench", "--threads", "0"],
+        ["bench", "--random", "1", "--input", "x=x.npy"],
+    ],
+)
+def test_numbers_that_make_no_sense(arguments, capsys):
+    assert main([*arguments, "model.onnx"]) == 2
+    assert "error[RW002]" in capsys.readouterr().err
+
+
+def test_a_peer_that_is_not_known(capsys):
+    assert main(["bench", "model.onnx", "--against", "onnxruntime, tvm"]) == 2
+    assert "there is no peer `tvm`" in capsys.readouterr().err
+
+
+def test_progress_is_a_share_of_the_kernels_that_were_missing():
+    told = []
+    report = _progress(lambda *call: told.append(call))
+    for left in (3, 2, 1, 0):
+        report(left)
+    assert [call[1:] for call in told] == [(0, 3), (1, 2), (2, 1), (3, 0)]
+    assert told[0][0] == "3 kernels to compile"
+    assert told[-1][0] == ""
