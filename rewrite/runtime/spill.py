@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -52,9 +52,13 @@ class Spilled:
 
     def _move(self, places: list[tuple[Graph, int]], total: int) -> None:
         try:
-            with tempfile.TemporaryFile() as file:
-                file.truncate(total)
-                mapped = mmap.mmap(file.fileno(), total)
+            # Written and not copied into a map: pages of a new file that are touched one by one
+            # cost several times as much.
+            with tempfile.TemporaryFile(buffering=0) as file:
+                for graph, number in places:
+                    array = np.ascontiguousarray(graph.constants[number])
+                    _write(file, array)
+                mapped = mmap.mmap(file.fileno(), total, access=mmap.ACCESS_READ)
         except OSError:  # no room on the disk: they stay where they are
             return
         self._maps[id(mapped)] = mapped
@@ -62,8 +66,6 @@ class Spilled:
         for graph, number in places:
             array = graph.constants[number]
             moved = np.frombuffer(mapped, array.dtype, array.size, offset).reshape(array.shape)
-            np.copyto(moved, array)
-            moved.flags.writeable = False
             graph.constants[number] = moved
             offset += _room(array)
 
@@ -76,6 +78,14 @@ class Spilled:
 
     def clear(self) -> None:
         self._maps.clear()
+
+
+def _write(file: IO[bytes], array: Array) -> None:
+    """The elements, and zeros up to where the next array begins."""
+    data = memoryview(array.reshape(-1).view(np.uint8).data)
+    while len(data):
+        data = data[file.write(data) :]
+    file.write(bytes(_room(array) - array.nbytes))
 
 
 def _room(array: Array) -> int:
