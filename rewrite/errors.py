@@ -61,6 +61,8 @@ class RewriteError(Exception):
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__(diagnostics)
         self.diagnostics = diagnostics
+        for hint in dict.fromkeys(d.hint for d in diagnostics if d.hint):
+            self.add_note(visible(f"hint: {hint}"))  # tracebacks end with it
 
     def __str__(self) -> str:
         return "\n".join(d.headline() for d in self.diagnostics)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
 from rewrite.graph.upgrade import upgraded
 from rewrite.kept import rewritten, stable_text
-from rewrite.runtime.session import Options, Session
+from rewrite.ops.dtypes import ONNX_NAMES
+from rewrite.runtime.session import Options, Port, Session
 
 if TYPE_CHECKING:
     from rewrite.target.target import Target
@@ -35,7 +37,7 @@ __all__ = ["InferenceSession", "compile_model"]
 
 
 def compile_model(
-    model: io.Source,
+    model: io.Source | bytes,
     target: PathLike | None = "host",
     threads: int = 1,
     *,
@@ -49,6 +51,8 @@ def compile_model(
     `target` None: the model as it is. `strict`: refuse operators without native kernels instead of
     running them on the reference device. `progress` is told how many kernels are yet to compile.
     """
+    if isinstance(model, bytes):
+        model = io.parse(model)
     found: Target | None = None if target is None else find_target(os.fspath(target))
     isa = None if found is None or found.isa is None else isa_from_target(found.isa)
 
@@ -78,36 +82,71 @@ def compile_model(
     return session
 
 
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An input or output in the terms of ONNX Runtime."""
+
+    name: str
+    shape: list[int | str | None]
+    type: str | None  # such as tensor(float); None: not a tensor
+
+
 class InferenceSession:
-    """`InferenceSession(path).run(names, feeds)`: outputs in order, all of them for None."""
+    """The calls that code for ONNX Runtime makes.
+
+    Of `sess_options` only `intra_op_num_threads` counts, where `threads` does not say it; providers
+    are accepted and mean nothing here: there is one device.
+    """
 
     def __init__(
-        self, model: io.Source | bytes, target: PathLike | None = "host", threads: int = 1
+        self,
+        path_or_bytes: io.Source | bytes,
+        sess_options: object = None,
+        providers: object = None,
+        provider_options: object = None,
+        *,
+        target: PathLike | None = "host",
+        threads: int | None = None,
     ) -> None:
-        if isinstance(model, bytes):
-            import onnx
-
-            model = onnx.load_from_string(model)
-        self._session = compile_model(model, target, threads)
+        del providers, provider_options
+        if threads is None:
+            threads = getattr(sess_options, "intra_op_num_threads", 0) or 1  # 0: not said
+        self._session = compile_model(path_or_bytes, target, threads)
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], *_: Any
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: object = None,
     ) -> list[Any]:
-        """The outputs named, in that order."""
+        """The outputs named, in that order; all of them where none is."""
+        del run_options
         results = self._session.run(input_feed)
-        names = list(results) if output_names is None else list(output_names)
+        names = list(output_names or results)
         unknown = [name for name in names if name not in results]
         if unknown:
-            raise error("RW807", f"the model has no output `{unknown[0]}`")
+            known = ", ".join(results)
+            raise error(
+                "RW807", f"the model has no output `{unknown[0]}`", hint=f"its outputs are {known}"
+            )
         return [results[name] for name in names]
 
-    def get_inputs(self) -> tuple[Any, ...]:
-        """Names and types of the inputs."""
-        return self._session.inputs
+    def get_inputs(self) -> list[Argument]:
+        """What has to be given."""
+        return [_argument(port) for port in self._session.inputs if not port.optional]
 
-    def get_outputs(self) -> tuple[Any, ...]:
-        """Names and types of the outputs."""
-        return self._session.outputs
+    def get_outputs(self) -> list[Argument]:
+        return [_argument(port) for port in self._session.outputs]
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
 
     def close(self) -> None:
         self._session.close()
+
+
+def _argument(port: Port) -> Argument:
+    dtype = port.type.dtype if port.type is not None else None
+    words = {short: word for word, short in ONNX_NAMES.items()}
+    kind = None if dtype is None else f"tensor({words[dtype]})"
+    return Argument(port.name, list(port.shape or ()), kind)

@@ -45,7 +45,7 @@ def load(source: Source) -> LoadedModel:
         subject = str(path)
         file = _open(path, subject)
         data = _small_part(file, subject)
-        return _take(_parse(data, subject), data, TensorLoader(path.parent, file), subject)
+        return _take(parse(data, subject), data, TensorLoader(path.parent, file), subject)
 
 
 def save(loaded: LoadedModel, path: str | os.PathLike[str]) -> None:
@@ -58,6 +58,17 @@ def to_proto(loaded: LoadedModel) -> onnx.ModelProto:
     """The model as one ModelProto. Raises RW512 where it has more than 2 GB."""
     with collector.paused():
         return saving.to_proto(loaded)
+
+
+def parse(data: bytes, subject: str = "model") -> onnx.ModelProto:
+    """The message that these bytes are. Raises RW502 where they are none."""
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except DecodeError as failure:
+        raise _not_onnx(subject, "it is no protobuf message, or cut off") from failure
+    if not proto.HasField("graph") and not proto.ir_version:
+        raise _not_onnx(subject, "it has no graph and no IR version")
+    return proto  # type: ignore[no-any-return]
 
 
 # --- bytes -------------------------------------------------------------------------------------
@@ -88,16 +99,6 @@ def _small_part(file: MappedFile, subject: str) -> bytes:
     except OSError as failure:
         reason = failure.strerror or str(failure)
         raise error("RW501", f"cannot read the model: {reason}", subject=subject) from failure
-
-
-def _parse(data: bytes, subject: str) -> onnx.ModelProto:
-    try:
-        proto = onnx.ModelProto.FromString(data)
-    except DecodeError as failure:
-        raise _not_onnx(subject, "it is no protobuf message, or cut off") from failure
-    if not proto.HasField("graph") and not proto.ir_version:
-        raise _not_onnx(subject, "it has no graph and no IR version")
-    return proto  # type: ignore[no-any-return]
 
 
 def _not_onnx(subject: str, why: str) -> Exception:

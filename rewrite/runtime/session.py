@@ -45,6 +45,19 @@ class Port:
     type: Type | None
     optional: bool = False  # an input that has a default
 
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The element type in numpy's terms."""
+        name = self.type.dtype if self.type is not None else None
+        return None if name is None else to_numpy(name)
+
+    @property
+    def shape(self) -> tuple[int | str | None, ...] | None:
+        """A size that has a name is that name, any other that is not fixed None."""
+        if self.type is None or self.type.shape is None:
+            return None
+        return tuple(None if str(n).startswith("?") else n for n in self.type.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -114,11 +127,14 @@ class Session:
         `RewriteError`: RW806 closed or misused, RW807 names, RW808 types, RW809 sizes.
         """
         if self._closed:
-            raise error("RW806", "the session is closed")
+            raise error("RW806", "the session is closed", hint="compile the model again")
+        _check_mapping("feeds", feeds)
         if outputs is None:
             found = self._run_again(feeds)
             if found is not None:
                 return found
+        else:
+            _check_mapping("outputs", outputs)
         values = self._bind(feeds)
         self._latest = feeds
         given = self._given(outputs, values)
@@ -154,6 +170,8 @@ class Session:
         for port in self.inputs:
             array = feeds.get(port.name)
             if type(array) is not np.ndarray or array.flags.num & _USABLE != _USABLE:
+                return None
+            if not array.dtype.isnative:
                 return None
             key.append((array.dtype, array.shape))
         return tuple(key)
@@ -300,6 +318,8 @@ class Session:
             return
         self._closed = True
         self._ready.clear()
+        with self._context.lock:  # nothing is planned behind this
+            self._context.closed = True
         close_runner(self._runner)
         self._device.close()
         self._weights.clear()
@@ -382,7 +402,8 @@ def _array(port: Port, value: Value) -> Array:
 
 
 def _mistyped(port: Port, found: np.dtype[Any]) -> RewriteError:
-    assert port.type is not None and port.type.dtype is not None
+    assert port.type is not None
+    assert port.type.dtype is not None
     name = port.type.dtype if port.type.dtype == "string" else to_numpy(port.type.dtype).name
     return error(
         "RW808",

@@ -193,6 +193,63 @@ def test_the_calls_people_already_have(tmp_path):
     np.testing.assert_array_equal(found.s, s)
 
 
+def test_inputs_and_outputs_are_told_as_onnxruntime_tells_them():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    text = """g (float[N,4] x, float16[2] h, int64[?] i, bool b, string[1] s, double[M] d)
+        => (float[N,4] y, float16[2] p, int64[?] q, bool r, string[1] t, double[M] u)
+        { y = Neg(x) p = Neg(h) q = Neg(i) r = Not(b) t = Identity(s) u = Neg(d) }"""
+    proto = model(text)
+    onnx.checker.check_model(proto)
+    data = proto.SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    given = (data, options, ["CPUExecutionProvider"])
+    theirs, ours = onnxruntime.InferenceSession(*given), rewrite.InferenceSession(*given)
+    for one, other in (
+        (theirs.get_inputs(), ours.get_inputs()),
+        (theirs.get_outputs(), ours.get_outputs()),
+    ):
+        assert [(a.name, a.type, a.shape) for a in one] == [
+            (a.name, a.type, a.shape) for a in other
+        ]
+    assert ours.get_providers() == theirs.get_providers()
+    feeds = {
+        "x": x_of(3, 4), "h": np.ones(2, np.float16), "i": np.arange(3), "b": np.array(True),
+        "s": np.array(["a"], object), "d": np.ones(2),
+    }  # fmt: skip
+    for names in (None, [], ["u", "y"]):
+        for a, b in zip(theirs.run(names, feeds), ours.run(names, feeds), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_an_input_with_a_default_is_none_that_has_to_be_given():
+    proto = model("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "w"))
+    session = rewrite.InferenceSession(proto)
+    assert [port.name for port in session.get_inputs()] == ["x"]
+    assert session.run(None, {"x": x_of(2)})[0].shape == (2,)
+
+
+def test_a_model_may_be_bytes():
+    with rewrite.compile(model(ADD).SerializeToString()) as session:
+        assert session.run({"x": x_of(2, 4), "b": x_of(4)})["s"].tolist() == [2, 4]
+    with pytest.raises(RewriteError) as caught:
+        rewrite.compile(b"no model")
+    assert caught.value.diagnostics[0].code == "RW502"
+
+
+def test_ports_say_what_arrays_to_make(session):
+    assert [port.dtype for port in session.inputs] == [np.float32, np.float32]
+    assert [port.shape for port in session.inputs] == [("N", 4), (4,)]
+    assert session.outputs[1].dtype == np.int64
+
+
+def test_tracebacks_end_with_the_hint(session):
+    with pytest.raises(RewriteError) as caught:
+        session.run({"x": np.ones((1, 4)), "b": x_of(4)})
+    assert caught.value.__notes__ == ["hint: convert it: x.astype('float32')"]
+
+
 def test_memory_of_results_is_used_again_and_never_twice_at_once():
     text = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
     with rewrite.compile(model(text), target=None) as session:
