@@ -7,6 +7,7 @@ contracts them in float64 (int64 for integers).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -240,4 +241,22 @@ def col2im(call: Call) -> Types:
     channels: Dim = call.fresh()
     if x.shape is not None and block is not None:
         channels = dims.quotient([x.shape[1]], list(block))
+        _check_columns(call, x.shape[2], spatial, block)
     return (Type(x.dtype, (batch, channels, *spatial)),)
+
+
+def _check_columns(call: Call, columns: Dim, image: Sequence[Dim], block: Sequence[int]) -> None:
+    """There are as many columns as places of the block in the image."""
+    rank = len(image)
+    sizes = [n for n in image if isinstance(n, int)]
+    if not isinstance(columns, int) or len(sizes) < rank or len(block) != rank:
+        return
+    pads = call.integers("pads") or (0,) * (2 * rank)
+    steps = call.integers("strides") or (1,) * rank
+    gaps = call.integers("dilations") or (1,) * rank
+    places = [
+        (n + pads[i] + pads[rank + i] - gaps[i] * (block[i] - 1) - 1) // steps[i] + 1
+        for i, n in enumerate(sizes)
+    ]
+    if min(*sizes, *places) < 0 or prod(places) != columns:
+        call.fail(f"{columns} columns for {prod(places)} places of the block in the image")

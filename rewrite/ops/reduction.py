@@ -216,7 +216,11 @@ def _arg_extreme(e: Evaluation, find: Callable[..., Any]) -> Arrays | None:
 @op("CumSum", "CumProd", kind="reduction", shape_class="first")
 def running(call: Call) -> Types:
     """Sums or products of the elements up to each place along an axis"""
-    return (call.type(0),)
+    x, axis = call.type(0), call.integers_of(1)
+    if x.shape is not None and axis is not None:
+        for a in axis:
+            call.axis(a, len(x.shape))
+    return (x,)
 
 
 @value("CumSum", error=SUMMATION, exact_integers=True)

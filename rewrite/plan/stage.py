@@ -245,7 +245,7 @@ def _control(walk: _Walk, op: Op, depth: int) -> None:
             walk.learn[condition] = None
             walk.postpone(op)
             return
-        if known.content is not None:
+        if known.content is not None and known.content.size == 1:
             taken = bool(known.content.reshape(-1)[0])
             branch = op.attributes["then_branch" if taken else "else_branch"]
             _inline(walk, op, branch, depth)

@@ -64,7 +64,7 @@ def _loop(
 ) -> list[Value]:
     """Carried values, then what each turn gives, stacked."""
     body = runners.of(op, "body")
-    limit = MOST_TRIPS if inputs[0] is None else int(np.asarray(inputs[0]).reshape(-1)[0])
+    limit = MOST_TRIPS if inputs[0] is None else _trips(op, np.asarray(inputs[0]))
     going = True if inputs[1] is None else _truth(op, inputs[1])
     carried = list(inputs[2:])
     n = len(carried)
@@ -78,14 +78,25 @@ def _loop(
             stack.append(value)
         trip += 1
     types = body.graph.output_types[1 + n :]
-    return [*carried, *(_stacked(s, t, 0, False) for s, t in zip(stacks, types, strict=True))]
+    stacked = (_stacked(op, s, t, 0, False) for s, t in zip(stacks, types, strict=True))
+    return [*carried, *stacked]
+
+
+def _trips(op: Op, count: Array) -> int:
+    if count.size != 1:
+        raise error(
+            "RW805", f"{op.name}: the number of turns has {count.size} elements", subject=op.node
+        )
+    return int(count.reshape(-1)[0])
 
 
 def _counters(body: Graph, trip: int, going: bool) -> list[Array]:
     """Number of the turn and condition, of the rank that the body declares: both are scalars in
     the standard, and exporters write them with one dimension."""
     made = []
-    for value, type_ in zip((np.array(trip, np.int64), np.array(going)), body.input_types[:2], strict=True):
+    for value, type_ in zip(
+        (np.array(trip, np.int64), np.array(going)), body.input_types[:2], strict=True
+    ):
         one = type_ is not None and type_.shape is not None and len(type_.shape) == 1
         made.append(value.reshape(1) if one else value)
     return made
@@ -109,10 +120,16 @@ def _scan_9(
     state, sequences = list(inputs[:n]), [np.asarray(x) for x in inputs[n:]]
     axes = _per(op, "scan_input_axes", m, 0)
     backward = _per(op, "scan_input_directions", m, 0)
+    for x, a in zip(sequences, axes, strict=True):
+        if not -x.ndim <= a < x.ndim:
+            reason = f"axis {a} is outside a tensor of rank {x.ndim}"
+            raise error("RW805", f"{op.name}: a scanned input: {reason}", subject=op.node)
     moved = [np.moveaxis(x, a, 0) for x, a in zip(sequences, axes, strict=True)]
     lengths = {x.shape[0] for x in moved}
     if len(lengths) > 1:
-        raise error("RW805", f"{op.node}: scanned inputs have lengths {sorted(lengths)}")
+        raise error(
+            "RW805", f"{op.name}: scanned inputs have lengths {sorted(lengths)}", subject=op.node
+        )
     k = len(body.graph.outputs) - n
     stacks: list[list[Value]] = [[] for _ in range(k)]
     for trip in range(lengths.pop() if lengths else 0):
@@ -128,7 +145,7 @@ def _scan_9(
     reverse = _per(op, "scan_output_directions", k, 0)
     types = body.graph.output_types[n:]
     outputs = [
-        _stacked(s, t, a, bool(r))
+        _stacked(op, s, t, a, bool(r))
         for s, t, a, r in zip(stacks, types, out_axes, reverse, strict=True)
     ]
     return [*state, *outputs]
@@ -163,7 +180,7 @@ def _scan_8(
                 stack.append(value)
         states.append(state)
         types = body.graph.output_types[n:]
-        made = [_stacked(s, t, 0, False) for s, t in zip(stacks, types, strict=True)]
+        made = [_stacked(op, s, t, 0, False) for s, t in zip(stacks, types, strict=True)]
         outputs.append([_padded(x, longest) for x in made])
     joined = [np.stack([s[i] for s in states]) for i in range(n)]
     return [*joined, *(np.stack([o[i] for o in outputs]) for i in range(k))]
@@ -207,7 +224,7 @@ _OPERATORS: dict[str, _Operator] = {
 def _truth(op: Op, value: Value) -> bool:
     array = np.asarray(value)
     if array.size != 1:
-        raise error("RW805", f"{op.node}: the condition of {op.name} has {array.size} elements")
+        raise error("RW805", f"{op.name}: the condition has {array.size} elements", subject=op.node)
     return bool(array.reshape(-1)[0])
 
 
@@ -216,11 +233,23 @@ def _per(op: Op, name: str, count: int, default: int) -> list[int]:
     return [default] * count if not given else [int(v) for v in given]
 
 
-def _stacked(values: list[Value], type_: Type | None, axis: int, reverse: bool) -> Value:
+def _stacked(op: Op, values: list[Value], type_: Type | None, axis: int, reverse: bool) -> Value:
     """The values of all turns along a new axis; of no turn, as declared, with length 0."""
     if values:
-        ordered = values[::-1] if reverse else values
-        return np.stack([np.asarray(v) for v in ordered], axis)
+        ordered = [np.asarray(v) for v in (values[::-1] if reverse else values)]
+        kinds = list(dict.fromkeys(f"{v.dtype} {list(v.shape)}" for v in ordered))
+        if len(kinds) > 1:
+            raise error(
+                "RW805",
+                f"{op.name}: turns give {kinds[0]} and {kinds[1]}, which do not stack",
+                subject=op.node,
+            )
+        if not -ordered[0].ndim - 1 <= axis <= ordered[0].ndim:
+            raise error(
+                "RW805", f"{op.name}: {kinds[0]} cannot be stacked along axis {axis}",
+                subject=op.node,
+            )  # fmt: skip
+        return np.stack(ordered, axis)
     dtype = to_numpy(type_.dtype) if type_ is not None and type_.dtype else np.dtype(np.float32)
     shape = [d if isinstance(d, int) else 0 for d in (type_.shape or ())] if type_ else []
     shape.insert(axis % (len(shape) + 1), 0)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rewrite.errors import error
 from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.plan.known import Known
 from rewrite.plan.program import Graph, Op
@@ -72,6 +73,12 @@ class Context:
     dropped: Callable[[], None] = lambda: None  # told when a plan is not kept any longer
     lock: threading.RLock = field(default_factory=threading.RLock)
     profiling: bool = False
+    closed: bool = False
+
+    def refuse_closed(self) -> None:
+        """A run that is under way in another thread ends where it begins its next stage."""
+        if self.closed:
+            raise error("RW806", "the session is closed", hint="compile the model again")
 
 
 class GraphRunner:
@@ -156,6 +163,7 @@ class GraphRunner:
         return found
 
     def _node(self, ops: Sequence[Op], known: Mapping[int, Known]) -> Node:
+        self.context.refuse_closed()
         stage = next_stage(ops, known, self._outputs, self.context.settings)
         loaded = None
         if stage.segment is not None and stage.segment.plan.calls:
@@ -171,6 +179,7 @@ class GraphRunner:
     # --- running ----------------------------------------------------------------------------
 
     def _execute(self, node: Node, env: dict[int, Value], given: Mapping[int, Array]) -> None:
+        self.context.refuse_closed()
         profile = self.context.profiling
         node.profiled += profile
         self.context.visit(node)
@@ -292,14 +301,14 @@ def close(node: Node) -> None:
     """Frees the plans of a node and of all behind it."""
     if node.loaded is not None:
         node.loaded.close()
-    for child in node.children.values():
+    for child in list(node.children.values()):
         close(child)
-    for runners in node.runners.values():
-        for runner in runners.values():
+    for runners in list(node.runners.values()):
+        for runner in list(runners.values()):
             close_runner(runner)
 
 
 def close_runner(runner: GraphRunner) -> None:
-    for node in runner._roots.values():
+    for node in list(runner._roots.values()):
         close(node)
     runner._roots.clear()

@@ -342,7 +342,7 @@ def trilu(low: Lowering, op: Instance) -> None:
     """Elements of places whose column and row compare as wanted, zero elsewhere."""
     x = low.view(0)
     *_, rows, columns = x.shape
-    diagonal = (op.integers_at(1) or (0,))[0]
+    diagonal = min(max((op.integers_at(1) or (0,))[0], -rows), columns)  # further: no difference
     row = low.constant(np.arange(rows)[:, None] + diagonal).broadcast(x.shape)
     column = low.constant(np.arange(columns)).broadcast(x.shape)
     low_high = (1, 2) if op.integer("upper", 1) else (2, 1)
