@@ -43,14 +43,15 @@ class Panels:
 
 
 def packed_array(panels: Panels, w: Array) -> Array:
-    """(M, C, taps) as [group][panel][tap][C / step][column][step]."""
+    """(M, C, taps) as [group][panel][tap][C / step][column][step]: a view, to be copied."""
     g, m, step = panels.groups, panels.channels, panels.step
     taps, c = w.shape[2], w.shape[1]
-    depth = panels.depth or c
-    out = np.zeros((g, panels.count * panels.columns, taps, depth), w.dtype)
-    out[:, :m, :, :c] = w.reshape(g, m, c, taps).transpose(0, 1, 3, 2)
-    cut = out.reshape(g, panels.count, panels.columns, taps, depth // step, step)
-    return np.ascontiguousarray(cut.transpose(0, 1, 3, 4, 2, 5))
+    depth, rows = panels.depth or c, panels.count * panels.columns
+    whole = w.reshape(g, m, c, taps)
+    if (rows, depth) != (m, c):
+        whole = np.pad(whole, [(0, 0), (0, rows - m), (0, depth - c), (0, 0)])
+    cut = whole.reshape(g, panels.count, panels.columns, depth // step, step, taps)
+    return cut.transpose(0, 1, 5, 3, 2, 4)
 
 
 def padded_bias(panels: Panels, bias: Array) -> Array:

@@ -39,13 +39,13 @@ def suits(op: Instance, frame: Frame) -> bool:
 
 
 def transformed(panels: Panels, w: Array) -> Array:
-    """G w G^T as [panel][place][C][column]."""
+    """G w G^T as [panel][place][C][column]: a view, copied by who keeps it."""
     m, c = w.shape[:2]
-    wide = (w.reshape(m * c, 9).astype(np.float64) @ _BOTH).astype(np.float32)
-    out = np.zeros((panels.count * panels.columns, c, 16), np.float32)
-    out[:m] = wide.reshape(m, c, 16)
-    cut = out.reshape(panels.count, panels.columns, c, 16)
-    return np.ascontiguousarray(cut.transpose(0, 3, 2, 1))
+    wide = (w.reshape(m * c, 9).astype(np.float64) @ _BOTH).astype(np.float32).reshape(m, c, 16)
+    rows = panels.count * panels.columns
+    if rows != m:
+        wide = np.pad(wide, [(0, rows - m), (0, 0), (0, 0)])
+    return wide.reshape(panels.count, panels.columns, c, 16).transpose(0, 3, 2, 1)
 
 
 def call_winograd(low: Lowering, frame: Frame, x: Tensor, finish: Finish, out: Tensor) -> None:

@@ -72,8 +72,9 @@ def test_any_split_of_the_work(splits: int, channels: int, isa) -> None:
     tiles = tiles_of(7 * 6, tallest_tile(isa, vectors))
     spec = Conv("plain", "f32", "f32", "f32", vectors, tiles.heights, panels.tail, After("f32"))
     out = aligned((2, 7, 6, channels), np.float32, np.nan)
+    packed = np.ascontiguousarray(packed_array(panels, w.reshape(channels, 5, 9)))
     words = [
-        x, packed_array(panels, w.reshape(channels, 5, 9)), padded_bias(panels, bias),
+        x, packed, padded_bias(panels, bias),
         starts((1, 7, 6), (360, 40, 5)), offsets((1, 3, 1), (360, 40, 5)), out,
         42, tiles.height, tiles.whole, tiles.code, tiles.count, 2, panels.count, 1, channels, 5,
         360, 42 * channels, channels, 3, 15,
