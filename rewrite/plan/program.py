@@ -219,7 +219,7 @@ class _Reader:
         if depth >= MOST_CALLS:
             raise error("RW801", f"local functions call each other deeper than {MOST_CALLS} times")
         if not group and node.domain.split(".")[0] == GROUP_DOMAIN:
-            group = node.name or node.outputs[0].name or node.op_type
+            group = node.outputs[0].name or node.name or node.op_type  # a name the model had
         values = {n: a.value for n, a in function.attributes.items() if a.value is not None}
         values.update(attributes)
         given = [*inputs, *([None] * (len(function.inputs) - len(inputs)))]

@@ -6,6 +6,7 @@ moved, and a table of text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,7 +79,12 @@ def of(calls: Sequence[Call], nanoseconds: Sequence[int], runs: int) -> Profile:
 def table(profile: Profile, most: int = 40) -> str:
     """The slowest kernels, slowest first, and a line for all of them."""
     shown = profile.slowest(most)
-    rows = [_HEAD, *(_cells(row) for row in shown), _total(profile)]
+    repeated = Counter((row.label, row.nodes) for row in profile.rows)
+    rows = [
+        _HEAD,
+        *(_cells(row, repeated[row.label, row.nodes] > 1) for row in shown),
+        _total(profile),
+    ]
     left = {0, len(_HEAD) - 1}
     widths = [max(len(row[k]) for row in rows) for k in range(len(_HEAD))]
     lines = [
@@ -93,18 +99,19 @@ def table(profile: Profile, most: int = 40) -> str:
     return "\n".join(lines) + "\n"
 
 
-_HEAD = ("kernel", "time", "share", "moved", "GB/s", "GFLOP", "GFLOP/s", "nodes")
+_HEAD = ("kernel", "time", "share", "moved", "GB/s", "MFLOP", "GFLOP/s", "nodes")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, is_part: bool) -> tuple[str, ...]:
+    """`is_part`: several kernels compute the same nodes, and the kind tells them apart."""
     nodes = ", ".join(row.nodes)
     return (
-        row.label,
+        f"{row.label} ({row.kind})" if is_part else row.label,
         duration(row.nanoseconds),
         f"{row.share:.1%}",
         size(row.bytes),
         f"{row.bytes_per_second / 1e9:.1f}",
-        f"{row.flops / 1e9:.3f}",
+        f"{row.flops / 1e6:.2f}",
         f"{row.flops_per_second / 1e9:.1f}",
         nodes if len(nodes) <= 60 else nodes[:57] + "...",
     )
@@ -118,7 +125,7 @@ def _total(profile: Profile) -> tuple[str, ...]:
         f"{1:.1%}" if profile.nanoseconds else f"{0:.1%}",
         size(profile.bytes),
         f"{profile.bytes / seconds / 1e9:.1f}" if seconds else "0.0",
-        f"{profile.flops / 1e9:.3f}",
+        f"{profile.flops / 1e6:.2f}",
         f"{profile.flops / seconds / 1e9:.1f}" if seconds else "0.0",
         f"mean of {profile.runs} {'run' if profile.runs == 1 else 'runs'}",
     )

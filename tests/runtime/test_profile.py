@@ -98,20 +98,42 @@ def test_the_table() -> None:
     calls = [
         call("MatMul", ("layer/mm", "layer/add"), 2_000_000, 3_000_000_000),
         call("", ("x" * 70,), 500, 0),
-        call("Relu", (), 40_000, 10),
+        call("Relu", (), 40_000, 250_000),
     ]
     found = profile.of(calls, [200_000_000, 1_000, 0], 2)
     text = profile.table(found)
     assert [re.split(" {2,}", line) for line in text.splitlines()] == [
-        ["kernel", "time", "share", "moved", "GB/s", "GFLOP", "GFLOP/s", "nodes"],
-        ["MatMul", "100.00 ms", "100.0%", "2.0 MB", "0.0", "3.000", "30.0", "layer/mm, layer/add"],
-        ["AddNumber", "500 ns", "0.0%", "500 B", "1.0", "0.000", "0.0", "x" * 57 + "..."],
-        ["Relu", "0 ns", "0.0%", "40.0 kB", "0.0", "0.000", "0.0"],
-        ["3 kernels", "100.00 ms", "100.0%", "2.0 MB", "0.0", "3.000", "30.0", "mean of 2 runs"],
+        ["kernel", "time", "share", "moved", "GB/s", "MFLOP", "GFLOP/s", "nodes"],
+        [
+            "MatMul",
+            "100.00 ms",
+            "100.0%",
+            "2.0 MB",
+            "0.0",
+            "3000.00",
+            "30.0",
+            "layer/mm, layer/add",
+        ],
+        ["AddNumber", "500 ns", "0.0%", "500 B", "1.0", "0.00", "0.0", "x" * 57 + "..."],
+        ["Relu", "0 ns", "0.0%", "40.0 kB", "0.0", "0.25", "0.0"],
+        ["3 kernels", "100.00 ms", "100.0%", "2.0 MB", "0.0", "3000.25", "30.0", "mean of 2 runs"],
     ]
     column = text.index("GFLOP/s") + len("GFLOP/s")
     assert all(line[column - 2] == "." for line in text.splitlines()[1:])
     assert profile.table(found, most=1).splitlines()[-2:][0] == "… and 2 more"
+
+
+def test_kernels_of_one_node_are_told_apart() -> None:
+    def call(label: str, *nodes: str) -> Call:
+        return Call(AddNumber(1.0), (), 1, label=label, nodes=nodes)
+
+    calls = [call("Conv", "a"), call("Conv", "a"), call("Conv", "b")]
+    text = profile.table(profile.of(calls, [3, 2, 1], 1))
+    assert [re.split(" {2,}", line)[0] for line in text.splitlines()[1:-1]] == [
+        "Conv (AddNumber)",
+        "Conv (AddNumber)",
+        "Conv",
+    ]
 
 
 def test_units() -> None:
