@@ -48,7 +48,13 @@ def write_arrays(stream: IO[bytes], arrays: Mapping[str, Any]) -> None:
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as member:
-                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+                np.lib.format.write_array(member, _storable(array), allow_pickle=False)
+
+
+def _storable(value: Any) -> np.ndarray[Any, Any]:
+    """Strings as numpy's own: objects would have to be pickled."""
+    array = np.asarray(value)
+    return array.astype(str) if array.dtype.kind == "O" else array
 
 
 def as_declared(session: Session, feeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -152,10 +152,10 @@ class _Peer:
                 return str(json.loads(line[5:]))
         self._process.wait(START)
         assert self._process.stderr is not None
-        told = self._process.stderr.read().strip().splitlines()
-        raise error(
-            "RW708", f"{self.name} cannot run the model: {told[-1] if told else 'it ended'}"
-        )
+        lines = self._process.stderr.read().splitlines()
+        told = [line for line in lines if line.strip() and not line.startswith("hint: ")]
+        why = told[-1].strip() if told else "it ended"
+        raise error("RW708", f"{self.name} cannot run the model: {why}")
 
     def close(self) -> None:
         self._process.kill()

@@ -169,7 +169,8 @@ def wait(peer: Peer, word: str) -> list[float]:
         except ValueError:
             continue  # what a runtime tells of itself
     assert peer.process.stderr is not None
-    told = peer.process.stderr.read().strip().splitlines()
+    lines = peer.process.stderr.read().strip().splitlines()
+    told = [line for line in lines if not line.startswith("hint: ")]
     peer.problem = told[-1][:200] if told else "it ended"
     return found
 

@@ -9,6 +9,8 @@ import pytest
 
 from rewrite.cli import main
 from rewrite.cli.commands.run import _progress
+from rewrite.cli.peers import _Peer
+from rewrite.errors import RewriteError
 
 DOUBLE = """<ir_version: 9, opset_import: ["" : 18]>
 net (TYPE[N] x) => (TYPE[N] y) { y = Add(x, x) }"""
@@ -40,6 +42,35 @@ def test_files_of_types_that_numpy_does_not_know_are_taken(folder, capsys):
 def test_types_that_numpy_does_not_know_are_timed(folder, capsys):
     assert main(["bench", "bfloat16.onnx", "--turns", "1"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("rewrite ")
+
+
+def test_strings_are_timed(folder, capsys):
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+    net (string[N] x) => (string[N] y) { y = StringConcat(x, x) }"""
+    onnx.save(onnx.parser.parse_model(text), "text.onnx")
+    assert main(["bench", "text.onnx", "--turns", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("rewrite ")
+
+
+def test_a_peer_that_cannot_run_the_model_says_why(folder, capsys):
+    pytest.importorskip("onnxruntime")
+    given = ["bench", "bfloat16.onnx", "--turns", "1", "--against", "onnxruntime"]
+    assert main(given) == 2  # it takes no arrays of this type
+    told = capsys.readouterr().err
+    assert "error[RW708]: onnxruntime cannot run the model: " in told
+    assert "hint: " not in told
+
+
+def test_a_session_in_a_process_of_its_own_says_why_too(folder):
+    peer = _Peer("rewrite", folder / "none.onnx", folder / "none.npz", 1)
+    with pytest.raises(RewriteError, match=r"none\.npz"):
+        peer.ready()
+    peer.close()
+    np.savez("feeds.npz", x=np.ones(3))
+    peer = _Peer("rewrite", folder / "float.onnx", folder / "feeds.npz", 1)
+    with pytest.raises(RewriteError, match=r"input `x` has elements of type float64, not float32"):
+        peer.ready()
+    peer.close()
 
 
 @pytest.mark.parametrize(

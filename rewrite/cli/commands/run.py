@@ -126,6 +126,4 @@ def _storable(value: Any) -> np.ndarray[Any, Any]:
     import numpy as np
 
     array = np.asarray(value)
-    if array.dtype.kind == "V":
-        return array.view(f"u{array.dtype.itemsize}")
-    return array.astype(str) if array.dtype.kind == "O" else array
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
