@@ -83,7 +83,7 @@ class Spilled:
 def _write(file: IO[bytes], array: Array) -> None:
     """The elements, and zeros up to where the next array begins."""
     data = memoryview(array.reshape(-1).view(np.uint8).data)
-    while len(data):
+    while data.nbytes:
         data = data[file.write(data) :]
     file.write(bytes(_room(array) - array.nbytes))
 
