@@ -120,6 +120,10 @@ def range_(call: Call) -> Types:
     bounds = [call.constant(i) for i in range(3)]
     arrays = [b for b in bounds if b is not None]
     if len(arrays) == 3:
+        if not all(np.isfinite(a.reshape(-1)[0].astype(np.float64)) for a in arrays):
+            call.fail("start, limit and delta of a range are finite numbers")
+        if arrays[2].reshape(-1)[0] == 0:
+            call.fail("a range in steps of 0 has no end")
         count: Dim | None = range_length(*(a.reshape(-1)[0] for a in arrays))
     else:
         count = _symbolic_range(call)

@@ -41,6 +41,9 @@ def stft(call: Call) -> Types:
     x = call.type(0)
     step = call.sizes_of(1)
     length = _frame_length(call)
+    for what, size in (("step", step[0] if step else None), ("length", length)):
+        if isinstance(size, int) and size <= 0:
+            call.fail(f"frames of the {what} {size}")
     batch: Dim = call.fresh() if x.shape is None else x.shape[0]
     frames: Dim = call.fresh()
     bins: Dim = call.fresh()

@@ -110,9 +110,10 @@ def _check_sizes(op: Op, output: int, type_: Type) -> None:
 
 
 def _refused(op: Op, reason: str) -> RewriteError:
+    message = f"{op.name} does not take these operands: "
     return error(
         "RW802",
-        f"{op.name} does not take these operands: {reason}",
+        message + reason.removeprefix(message),
         hint="the sizes or values of this run do not fit; others may be run",
         subject=op.node,
     )

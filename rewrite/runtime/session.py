@@ -138,7 +138,11 @@ class Session:
         values = self._bind(feeds)
         self._latest = feeds
         given = self._given(outputs, values)
-        results = self._runner.run(values, None, given)
+        try:
+            results = self._runner.run(values, None, given)
+        except MemoryError as problem:  # arrays made while planning, or results
+            message = f"the system does not give so much memory: {problem or 'nothing is left'}"
+            raise error("RW811", message, hint="give smaller inputs") from problem
         named = dict(zip(self._program.output_names, results, strict=True))
         for name, target in (outputs or {}).items():
             if named[name] is not target:

@@ -148,6 +148,40 @@ def test_diagonals_far_outside(diagonal: int, upper: int) -> None:
     np.testing.assert_array_equal(found, X if everything else np.zeros_like(X))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bounds", "code"),
+    [
+        (np.int64, (0, 10, 0), "RW802"),
+        (np.int64, (0, 10**13, 1), "RW811"),
+        (np.float32, (0, 1, 0), "RW802"),
+        (np.float32, (0, np.inf, 1), "RW802"),
+        (np.float32, (np.nan, 1, 1), "RW802"),
+        (np.float32, (0, 1, 1e-14), "RW811"),
+    ],
+)
+def test_ranges_without_end(dtype: type, bounds: tuple[float, ...], code: str) -> None:
+    name = "int64" if dtype is np.int64 else "float"
+    text = f"g ({name} a, {name} b, {name} c) => ({name}[N] y) {{ y = Range(a, b, c) }}"
+    feeds = {k: np.array(v, dtype) for k, v in zip("abc", bounds, strict=True)}
+    assert refused(text, feeds).diagnostics[0].code == code
+
+
+@pytest.mark.parametrize(("step", "length"), [(0, 4), (-5, 4), (2, 0), (2, -3)])
+def test_frames_without_length(step: int, length: int) -> None:
+    text = """g (float[1,8,1] x, int64 s, int64 l) => (float[A,B,C,2] y)
+        { y = STFT(x, s, , l) }"""
+    feeds = {"x": X.reshape(-1)[:8].reshape(1, 8, 1)} | {"s": np.array(step), "l": np.array(length)}
+    assert refused(text, feeds).diagnostics[0].code == "RW802"
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -1])
+def test_scales_that_cannot_be(scale: float) -> None:
+    text = "g (float[5,4] x, float[2] s) => (float[A,B] y) { y = Resize(x, , s) }"
+    problem = refused(text, {"x": X, "s": np.array([1, scale], np.float32)}).diagnostics[0]
+    assert problem.code == "RW802"
+    assert problem.message.count("does not take") == 1
+
+
 # --- control flow -------------------------------------------------------------------------------
 
 BRANCH = """g (bool[N] c, float[5,4] x) => (float[5,4] y) {
