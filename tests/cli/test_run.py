@@ -44,6 +44,20 @@ def test_types_that_numpy_does_not_know_are_timed(folder, capsys):
     assert capsys.readouterr().out.splitlines()[1].startswith("rewrite ")
 
 
+def test_a_sequence_is_told_by_its_first_elements(folder, capsys):
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    net (float[N] x) => (seq(float[K]) s) <int64 two = {2}> { s = SplitToSequence(x, two) }"""
+    onnx.save(onnx.parser.parse_model(text), "parts.onnx")
+    np.save("x.npy", np.array([0.1, 1.5, -3, 2, 7], np.float32))
+    assert main(["run", "parts.onnx", "--input", "x=x.npy", "-o", "out.npz"]) == 0
+    told = "s: sequence of 3; float32 2 [0.1, 1.5]; float32 2 [-3.0, 2.0]; ...\n"
+    assert capsys.readouterr().out == told
+    with np.load("out.npz") as kept:
+        assert {name: kept[name].tolist() for name in kept.files} == {
+            "s.0": [np.float32(0.1), 1.5], "s.1": [-3, 2], "s.2": [7],
+        }  # fmt: skip
+
+
 def test_strings_are_timed(folder, capsys):
     text = """<ir_version: 9, opset_import: ["" : 20]>
     net (string[N] x) => (string[N] y) { y = StringConcat(x, x) }"""

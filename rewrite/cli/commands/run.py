@@ -9,7 +9,7 @@ have no native kernel; --strict-native refuses those.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,14 +82,21 @@ def _progress(tell: Tell) -> Callable[[int], None]:
 
 def _line(name: str, value: Any) -> str:
     """One output: what it is, and its first elements."""
+    return f"{name}: {_told(value)}"
+
+
+def _told(value: Any) -> str:
     import numpy as np
 
+    if isinstance(value, list):
+        first = "".join(f"; {_told(v)}" for v in value[:2])
+        return f"sequence of {len(value)}{first}{'; ...' if len(value) > 2 else ''}"
     if not isinstance(value, np.ndarray):
-        return f"{name}: {value!r}"[:200]
+        return repr(value)[:200]
     shape = "x".join(map(str, value.shape)) or "scalar"
     first = ", ".join(str(v) for v in value.reshape(-1)[:4])  # as long as their type needs
     more = ", ..." if value.size > 4 else ""
-    return f"{name}: {value.dtype} {shape} [{first}{more}]"
+    return f"{value.dtype} {shape} [{first}{more}]"
 
 
 def _profile(session: Session, feeds: Mapping[str, Any]) -> list[str]:
@@ -105,20 +112,31 @@ def _profile(session: Session, feeds: Mapping[str, Any]) -> list[str]:
 
 
 def _keep(path: Path, outputs: Mapping[str, Any]) -> None:
-    """Outputs that are arrays, whole or not at all."""
+    """The file, whole or not at all."""
     import io
 
     from rewrite import files
     from rewrite.cli.feeding import write_arrays
 
     stream = io.BytesIO()
-    write_arrays(stream, {name: _storable(value) for name, value in outputs.items()})
+    arrays = (pair for name, value in outputs.items() for pair in _arrays(name, value))
+    write_arrays(stream, {name: _storable(array) for name, array in arrays})
     try:
         with files.whole(path.resolve()) as target:
             target.write(stream.getvalue())
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
+def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """An array by its name, those of a sequence by name and number; nothing of an optional
+    that is empty."""
+    if isinstance(value, list):
+        for number, element in enumerate(value):
+            yield from _arrays(f"{name}.{number}", element)
+    elif value is not None:
+        yield name, value
 
 
 def _storable(value: Any) -> np.ndarray[Any, Any]:
