@@ -188,6 +188,20 @@ def test_two_threads_give_the_same() -> None:
         np.testing.assert_array_equal(x, y)
 
 
+def test_threads_get_as_many_rows_as_are_worked_on_at_once() -> None:
+    arrays = arrays_of("LSTM", batch=9, steps=4)
+    node = node_of("LSTM", arrays, "n")
+    arrays = present(node, arrays)
+    proto = model([node], arrays, list(node.output), "wrbp")
+    with Session(io.load(proto), Options(threads=3, strict=True)) as session:
+        found = list(session.run({n: a for n, a in arrays.items() if n not in "wrbp"}).values())
+        calls = [c for plan in session.plan for c in plan.calls if hasattr(c.spec, "gates")]
+    assert [call.grain for call in calls] == [call.spec.rows for call in calls]
+    assert min(call.grain for call in calls) > 1
+    for x, y in zip(found, by_onnxruntime(node, arrays), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=5e-6)
+
+
 def test_no_steps() -> None:
     arrays = arrays_of("LSTM", steps=0)
     node = node_of("LSTM", arrays, "n")

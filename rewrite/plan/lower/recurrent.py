@@ -275,6 +275,7 @@ class Layer:
             spec,
             words,
             directions * self.batch,
+            grain=spec.rows,  # fewer rows take as long: each step reads all weights
             scratch=scratch_of(spec),
             flops=2 * directions * self.batch * self.steps * spec.gates * self.hidden**2,
         )
