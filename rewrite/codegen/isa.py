@@ -148,7 +148,7 @@ IMPLIED: Mapping[str, tuple[str, ...]] = {
 
 
 def isa_from_target(facts: target.Isa) -> Isa:
-    """What a target file says code is for; `native` is this machine."""
+    """What a target file says code is for; `native` is this machine, as `REWRITE_ISA` has it."""
     if facts.triple == "native":
         if facts.cpu not in ("", "native") or facts.features:
             raise error(
@@ -157,7 +157,7 @@ def isa_from_target(facts: target.Isa) -> Isa:
                 f" and features {', '.join(facts.features) or 'none'} of its own",
                 hint="either `triple: native` alone, or a triple, a processor and its features",
             )
-        return native()
+        return host_isa()
     implied = {f"+{name}" for name in IMPLIED.get(facts.cpu, ())}
     removed = {f"+{name[1:]}" for name in facts.features if name.startswith("-")}
     features = (implied - removed) | set(facts.features)

@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 import rewrite
+from rewrite.codegen.isa import host_isa
 from rewrite.errors import RewriteError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
@@ -80,6 +81,19 @@ def test_numbers_of_another_byte_order_at_every_run() -> None:
 def test_threads_are_a_number(threads: Any) -> None:
     with pytest.raises(RewriteError, match="RW806"):
         session_of(ADDED, threads=threads)
+
+
+@pytest.mark.parametrize("target", [None, "host"])
+def test_the_environment_chooses_for_every_target(
+    target: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REWRITE_ISA", "baseline")
+    with session_of(ADDED, target=target) as session:
+        session.run(GOOD)
+        assert session._device.isa == host_isa()
+    monkeypatch.setenv("REWRITE_ISA", "bogus")
+    with pytest.raises(RewriteError, match="REWRITE_ISA=bogus is no instruction set"):
+        session_of(ADDED, target=target)
 
 
 def test_bytes_that_are_no_model() -> None:
@@ -172,6 +186,19 @@ def test_frames_without_length(step: int, length: int) -> None:
         { y = STFT(x, s, , l) }"""
     feeds = {"x": X.reshape(-1)[:8].reshape(1, 8, 1)} | {"s": np.array(step), "l": np.array(length)}
     assert refused(text, feeds).diagnostics[0].code == "RW802"
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [((0, 2, 4, 4), (0, 2, 8, 8)), ((1, 2, 4, 4), (1, 2, 0, 8)), ((1, 2, 0, 4), (1, 2, 0, 8))],
+)
+def test_nothing_to_resize(mode: str, shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    text = f"""g (float[A,B,C,D] x, int64[4] n) => (float[E,F,G,H] y, float[E,F,G,H] z)
+        {{ y = Resize<mode="{mode}">(x, , , n) z = Relu(y) }}"""
+    with session_of(text) as session:
+        found = session.run({"x": np.zeros(shape, np.float32), "n": np.array(sizes)})
+    assert found["y"].shape == found["z"].shape == sizes
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -1])

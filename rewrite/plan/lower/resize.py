@@ -106,6 +106,9 @@ def _regions(op: Instance, chosen: Sequence[int]) -> dict[int, tuple[float, floa
 
 def _lower(low: Lowering, op: Instance, axes: list[Axis], method: Method) -> None:
     x = low.view(0)
+    if prod(op.out_shape()) == 0:
+        low.output(0)
+        return
     changed = [a for a, axis in enumerate(axes) if _changes(axis)]
     if not changed:
         low.alias(0, x)
