@@ -243,6 +243,14 @@ class Session:
                 )
             if not isinstance(array, np.ndarray) or not array.flags.writeable:
                 raise error("RW808", f"output `{name}` is not an array that can be written to")
+            for other, before in (outputs or {}).items():
+                if other == name:
+                    break
+                if np.may_share_memory(before, array):
+                    raise error(
+                        "RW806", f"the arrays given for `{other}` and `{name}` share memory",
+                        hint="give each output an array of its own",
+                    )  # fmt: skip
             number = numbers[name]
             apart = not any(
                 isinstance(v, np.ndarray) and np.may_share_memory(v, array) for v in values

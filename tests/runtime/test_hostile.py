@@ -46,7 +46,7 @@ GOOD = {"x": X, "i": np.array([0, 1])}
         ({**GOOD, "x": None}, "RW808", "NoneType, not an array"),
         ({**GOOD, "x": {}}, "RW808", "dict, not an array"),
         ({**GOOD, "x": "abc"}, "RW808", "not float32"),
-        ({**GOOD, "x": memoryview(X)}, "RW808", "memoryview, not an array"),
+        ({**GOOD, "x": memoryview(b"abcd")}, "RW808", "memoryview, not an array"),
         ({**GOOD, "i": {1, 2}}, "RW808", "set, not an array"),
         ({**GOOD, "i": (0, 5)}, "RW820", "an index is out of range"),
         (None, "RW807", "feeds are of type NoneType"),
@@ -69,6 +69,16 @@ def test_feeds_of_any_kind(feeds: Any, code: str, words: str) -> None:
 def test_outputs_are_named(outputs: Any) -> None:
     with session_of(ADDED) as session, pytest.raises(RewriteError, match="RW807"):
         session.run(GOOD, outputs)
+
+
+def test_outputs_do_not_share_memory() -> None:
+    memory = np.empty((7, 4), np.float32)
+    with session_of(ADDED) as session:
+        with pytest.raises(RewriteError, match="`y` and `z` share memory") as caught:
+            session.run(GOOD, {"y": memory[:5], "z": memory[4:6]})
+        assert caught.value.diagnostics[0].code == "RW806"
+        session.run(GOOD, {"y": memory[:5], "z": memory[5:]})
+    np.testing.assert_array_equal(memory, np.concatenate([X + X, X[:2]]))
 
 
 def test_numbers_of_another_byte_order_at_every_run() -> None:
@@ -184,7 +194,8 @@ def test_ranges_without_end(dtype: type, bounds: tuple[float, ...], code: str) -
 def test_frames_without_length(step: int, length: int) -> None:
     text = """g (float[1,8,1] x, int64 s, int64 l) => (float[A,B,C,2] y)
         { y = STFT(x, s, , l) }"""
-    feeds = {"x": X.reshape(-1)[:8].reshape(1, 8, 1)} | {"s": np.array(step), "l": np.array(length)}
+    feeds: dict[str, Any] = {"s": np.array(step), "l": np.array(length)}
+    feeds["x"] = X.reshape(-1)[:8].reshape(1, 8, 1)
     assert refused(text, feeds).diagnostics[0].code == "RW802"
 
 
