@@ -235,7 +235,8 @@ LOOP = """g (int64[N] n, bool[M] c, float[5,4] x) => (float[5,4] y, float[A,B] s
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_conditions_are_one_element(count: int) -> None:
-    feeds = {"c": np.ones(count, bool), "x": X}
+    signal = X.reshape(-1)[:8].reshape(1, 8, 1)
+    feeds: dict[str, Any] = {"x": signal, "s": np.array(step), "l": np.array(length)}
     assert refused(BRANCH, feeds).diagnostics[0].code == "RW805"
 
 
