@@ -186,7 +186,7 @@ def test_diagonals_far_outside(diagonal: int, upper: int) -> None:
 def test_ranges_without_end(dtype: type, bounds: tuple[float, ...], code: str) -> None:
     name = "int64" if dtype is np.int64 else "float"
     text = f"g ({name} a, {name} b, {name} c) => ({name}[N] y) {{ y = Range(a, b, c) }}"
-    feeds = {k: np.array(v, dtype) for k, v in zip("abc", bounds, strict=True)}
+    feeds: dict[str, Any] = {k: np.array(v, dtype) for k, v in zip("abc", bounds, strict=True)}
     assert refused(text, feeds).diagnostics[0].code == code
 
 
@@ -235,8 +235,7 @@ LOOP = """g (int64[N] n, bool[M] c, float[5,4] x) => (float[5,4] y, float[A,B] s
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_conditions_are_one_element(count: int) -> None:
-    signal = X.reshape(-1)[:8].reshape(1, 8, 1)
-    feeds: dict[str, Any] = {"x": signal, "s": np.array(step), "l": np.array(length)}
+    feeds = {"c": np.ones(count, bool), "x": X}
     assert refused(BRANCH, feeds).diagnostics[0].code == "RW805"
 
 
