@@ -110,7 +110,12 @@ SCAN = """g (float[2] s, float[5,2] xs) => (float[2] t, float[5,2] ys) {
 
 @pytest.mark.parametrize(
     "options",
-    ["", "scan_input_directions = [1],", "scan_output_directions = [1],", "scan_output_axes = [1],"],
+    [
+        "",
+        "scan_input_directions = [1],",
+        "scan_output_directions = [1],",
+        "scan_output_axes = [1],",
+    ],
 )
 def test_scans_walk_in_any_direction(options):
     text = SCAN.replace("BODY", options)
