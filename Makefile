@@ -16,7 +16,7 @@ help: ## list the targets
 
 env: $(READY) ## make the environment in .venv, with `rewrite` in .venv/bin
 
-demo: $(READY) ## rewrite real models for Hexagon, report, compare with onnxruntime
+demo: $(READY) ## rewrite real models for Hexagon, report, compare; run one here
 	$(BIN)/python demo/demo.py
 
 test: $(READY) ## run the tests

