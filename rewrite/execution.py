@@ -9,7 +9,6 @@ interface of the standard backend test suite.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 from rewrite.api import apply, digest_of, find_target
 from rewrite.codegen.isa import isa_from_target
 from rewrite.errors import RewriteError, error
-from rewrite.graph import io
+from rewrite.graph import collector, io
 from rewrite.graph.model import LoadedModel
 from rewrite.graph.upgrade import upgraded
 from rewrite.kept import rewritten, stable_text
@@ -75,10 +74,9 @@ def compile_model(
         if older is None:
             raise
         loaded = load(older)
-    session = Session(loaded, Options(threads, strict, target is not None, isa, progress))
-    del loaded
-    if session.is_large:  # the graph is cyclic garbage, and holds what has been moved to a file
-        gc.collect()
+    with collector.paused():
+        session = Session(loaded, Options(threads, strict, target is not None, isa, progress))
+    loaded.release()
     return session
 
 

@@ -69,6 +69,12 @@ class Facts:
         self._owners: dict[ir.Graph, tuple[ir.Graph, ir.Node | None]] = {}
         self._imports: dict[ir.Graph, dict[str, int]] = {}  # of the root, as they are now
 
+    def release(self) -> None:
+        """Nothing is asked any more: what holds data is dropped."""
+        self._constants.clear()
+        self._arrays.clear()
+        self._legacy.clear()
+
     # --- types ---------------------------------------------------------------------------------
 
     def learn(self, inferred: Inferred) -> None:

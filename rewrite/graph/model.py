@@ -25,3 +25,10 @@ class LoadedModel:
     notes: list[str] = field(default_factory=list)  # what was repaired or tolerated, or changed
     files: tuple[MappedFile, ...] = ()  # the files it was read from, which are never written
     training: tuple[onnx.TrainingInfoProto, ...] = ()  # carried along; see Facts.pinned
+
+    def release(self) -> None:
+        """The main graph is not used any more: its data are freed at once. Graphs are cyclic, and
+        the collector of garbage would come to them much later."""
+        for value in self.model.graph.initializers.values():
+            value.const_value = None
+        self.facts.release()

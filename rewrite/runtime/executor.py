@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rewrite.errors import error
+from rewrite.graph import collector
 from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.plan.known import Known
 from rewrite.plan.program import Graph, Op
@@ -164,7 +165,8 @@ class GraphRunner:
 
     def _node(self, ops: Sequence[Op], known: Mapping[int, Known]) -> Node:
         self.context.refuse_closed()
-        stage = next_stage(ops, known, self._outputs, self.context.settings)
+        with collector.paused():
+            stage = next_stage(ops, known, self._outputs, self.context.settings)
         loaded = None
         if stage.segment is not None and stage.segment.plan.calls:
             check_memory(stage.segment.plan.arena_bytes)
