@@ -7,7 +7,8 @@ own: `cold` has an empty cache folder, so that the rules are parsed and every ke
 `installed` one where another model has been compiled before, so that the rules are there; `warm`
 one that a run of this model has filled. Measured is processor time from `rewrite.compile` to the
 end of the first run (plans are made for the sizes that a run brings), imports not counted, less one
-plain run; bytecode of the program is there, as behind an installation; medians. Exit status 1 where cold is above 3 s or warm above 0.5 s.
+plain run; bytecode of the program is there, as behind an installation; medians. Exit status 1 where
+cold is above 3 s or warm above 0.5 s.
 """
 
 from __future__ import annotations
