@@ -38,6 +38,20 @@ def number_from(least: int) -> Callable[[str], int]:
     return parse
 
 
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Where a model that is run gets its inputs from: `random`, a seed, or `input`, files."""
+    feeds = parser.add_mutually_exclusive_group()
+    seed = number_from(0)
+    feeds.add_argument("--random", type=seed, default=0, metavar="SEED", help="random inputs (0)")
+    feeds.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an input from a file; repeatable",
+    )
+
+
 def read_text(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():  # a pipe would keep us waiting

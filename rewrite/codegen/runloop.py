@@ -61,44 +61,35 @@ from rewrite.codegen.value import Value
 @cache
 def run_code(isa: Isa, parking: Parking, profiled: bool = False) -> Code:
     """The loop over steps."""
-
-    def write(symbol: str) -> str:
-        module = Module("the loop over steps")
-        _Writer(module, isa, parking).run(symbol, profiled)
-        return module.text()
-
-    return _named("run", isa, write)
+    return _module("run", isa, parking, lambda writer, name: writer.run(name, profiled))
 
 
 @cache
 def worker_code(isa: Isa, parking: Parking) -> Code:
     """What a worker does until the pool stops."""
-
-    def write(symbol: str) -> str:
-        module = Module("a worker")
-        _Writer(module, isa, parking).worker(symbol)
-        return module.text()
-
-    return _named("worker", isa, write)
+    return _module("worker", isa, parking, lambda writer, name: writer.worker(name))
 
 
 @cache
 def gate_code(isa: Isa, parking: Parking) -> Code:
     """What is called once before the first worker begins, and once to end them all."""
+    return _module("gate", isa, parking, lambda writer, name: writer.gate(name))
 
-    def write(symbol: str) -> str:
-        module = Module("the gate of a pool")
-        _Writer(module, isa, parking).gate(symbol)
+
+def _module(
+    prefix: str, isa: Isa, parking: Parking, function: Callable[[_Writer, str], None]
+) -> Code:
+    """A module of one function. Its symbol digests its text, so that objects on disk can be found
+    by it."""
+
+    def written(symbol: str) -> str:
+        module = Module(prefix)
+        function(_Writer(module, isa, parking), symbol)
         return module.text()
 
-    return _named("gate", isa, write)
-
-
-def _named(prefix: str, isa: Isa, write: Callable[[str], str]) -> Code:
-    """The symbol digests the text, so that objects on disk can be found by it."""
-    digest = hashlib.sha256(f"{isa!r}\n{write(prefix)}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{isa!r}\n{written(prefix)}".encode()).hexdigest()
     symbol = f"{prefix}_{digest[:24]}"
-    return Code(symbol, write(symbol))
+    return Code(symbol, written(symbol))
 
 
 class _Writer:

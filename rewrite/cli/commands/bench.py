@@ -11,7 +11,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from rewrite.cli.console import number_from, working
+from rewrite.cli.console import add_inputs, number_from, working
 from rewrite.errors import error
 
 PEERS = ("onnxruntime", "openvino")
@@ -23,16 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--threads", type=number_from(1), default=1, metavar="N", help="of each runtime (1)")
     add("--against", default="", metavar="A,B", help="onnxruntime, openvino")
     add("--turns", type=number_from(1), default=15, metavar="N", help="of each runtime (15)")
-    feeds = parser.add_mutually_exclusive_group()
-    seed = number_from(0)
-    feeds.add_argument("--random", type=seed, default=0, metavar="SEED", help="random inputs (0)")
-    feeds.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE.npy",
-        help="an input from a file; repeatable",
-    )
+    add_inputs(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

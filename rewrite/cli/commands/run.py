@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewrite.cli.console import Tell, number_from, working
+from rewrite.cli.console import Tell, add_inputs, number_from, working
 from rewrite.errors import error, visible
 
 if TYPE_CHECKING:
@@ -27,16 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", type=Path, help="an ONNX file")
     add("--target", default="host", metavar="T", help="a target of this machine, or none (host)")
     add("--threads", type=number_from(1), default=1, metavar="N", help="threads (1)")
-    feeds = parser.add_mutually_exclusive_group()
-    seed = number_from(0)
-    feeds.add_argument("--random", type=seed, default=0, metavar="SEED", help="random inputs (0)")
-    feeds.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE.npy",
-        help="an input from a file; repeatable",
-    )
+    add_inputs(parser)
     add("-o", "--output", type=Path, metavar="OUT.npz", help="keep the outputs")
     add("--profile", action="store_true", help="say what each kernel takes")
     add("--strict-native", action="store_true", help="refuse operators without a native kernel")

@@ -6,6 +6,7 @@ for the new states. The equations are those of the operators' texts (LSTM-22, GR
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -46,19 +47,19 @@ def sigmoid(f: Function, isa: Isa, x: Value) -> Value:
     return f.binary("fdiv", one, f.add(power, one))
 
 
-class Cell:
+class Cell(ABC):
     """The common part: gates with their inputs, biases and bounds, and activations."""
 
     def __init__(self, f: Function, isa: Isa, spec: Recurrent, vector: str, clip: Value) -> None:
         self.f, self.isa, self.spec, self.vector = f, isa, spec, vector
         self.bound = f.splat(clip, vector) if spec.clip else None
 
+    @abstractmethod
     def run(
         self, number: int, sums: list[Value], projected: Loader, bias: Loader, peephole: Loader,
         place: Place,
     ) -> None:  # fmt: skip
         """Pass `number` of a step."""
-        raise NotImplementedError
 
     def gate(self, total: Value, index: int, projected: Loader, bias: Loader) -> Value:
         """W x + R h + b"""
