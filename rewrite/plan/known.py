@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import onnx
@@ -194,8 +193,3 @@ def missing(made: Instance) -> tuple[int, ...]:
         ):
             found.append(number)
     return tuple(found)
-
-
-def plain(value: Any) -> Any:
-    """An attribute as it is compared and printed."""
-    return tuple(value) if isinstance(value, list) else value

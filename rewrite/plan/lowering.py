@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewrite.ops.dtypes import of_numpy
+from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.plan.body import place
 from rewrite.plan.cluster import Cluster, epilogue_of
 from rewrite.plan.instance import Array, Instance
@@ -27,8 +27,6 @@ from rewrite.plan.weights import Weights
 __all__ = [
     "Bound", "Instance", "Lowering", "Tensor", "bounded", "channels_last", "lowers", "refuses",
 ]  # fmt: skip
-
-ALIGN = 64
 
 
 class Lowering:
@@ -254,6 +252,4 @@ class Lowering:
 
     def fill(self, target: Tensor, number: Any) -> None:
         """target[...] = number."""
-        from rewrite.ops.dtypes import to_numpy
-
         self.copy(self.constant(np.array(number, to_numpy(target.dtype))), target)

@@ -122,9 +122,3 @@ def refusal(op: Instance) -> str | None:
         return f"{op.name} has no kernel"
     found = _REFUSES.get(op.key)
     return None if found is None else found(op)
-
-
-def lowered_operators() -> tuple[tuple[str, str], ...]:
-    """Every operator that has kernels."""
-    _scan()
-    return tuple(sorted(_LOWERED))

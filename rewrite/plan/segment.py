@@ -40,7 +40,6 @@ class Segment:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]  # -1: a count
     trims: tuple[Trim, ...]
-    constants: tuple[tuple[int, Known], ...]  # asked for, and known without running
 
 
 def plan_segment(
@@ -62,17 +61,15 @@ def plan_segment(
     for cluster in clusters(ops, needed, fuse):
         low.lower(cluster, _lowering(cluster))
     low.finish()
+    arena_bytes = memory.place(low.drafts)
     plan = Plan(
-        calls=tuple(_call(d) for d in _placed(low.drafts)),
-        arena_bytes=_arena(low.drafts),
+        calls=tuple(_call(draft) for draft in low.drafts if not _moves_nothing(draft)),
+        arena_bytes=arena_bytes,
         constants=tuple(low.constants),
         inputs=tuple(_view(known[number]) for number in inputs),
         outputs=tuple(views),
     )
-    constants = tuple(
-        (v, known[v]) for v in sorted(needed) if v in known and known[v].content is not None
-    )
-    return Segment(plan, tuple(inputs), tuple(outputs), tuple(trims), constants)
+    return Segment(plan, tuple(inputs), tuple(outputs), tuple(trims))
 
 
 def _lowering(cluster: Cluster) -> registry.Lower:
@@ -128,11 +125,6 @@ def _outputs(
     return numbers, views, trims
 
 
-def _placed(drafts: list[Draft]) -> list[Draft]:
-    memory.place(drafts)
-    return [d for d in drafts if not _moves_nothing(d)]
-
-
 def _moves_nothing(draft: Draft) -> bool:
     """A copy whose result has taken over the memory of its operand."""
     if not isinstance(draft.spec, Pointwise) or draft.spec.body.steps or len(draft.words) != 2:
@@ -146,15 +138,6 @@ def _moves_nothing(draft: Draft) -> bool:
         and source.view.strides == target.view.strides
         and source.byte_offset == target.byte_offset
     )
-
-
-def _arena(drafts: Sequence[Draft]) -> int:
-    buffers = {
-        w.buffer: None for d in drafts for w in d.words
-        if isinstance(w, Tensor) and w.buffer.region == "arena"
-    }  # fmt: skip
-    ends = (b.offset + -(-max(b.bytes, 1) // memory.ALIGN) * memory.ALIGN for b in buffers)
-    return max(ends, default=0)
 
 
 def _call(draft: Draft) -> Call:

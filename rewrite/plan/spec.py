@@ -16,7 +16,7 @@ order or at once by several threads, gives the same result. `scratch` is memory 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rewrite.plan.view import View
@@ -26,9 +26,8 @@ FAULTS = {
     1: "an index is out of range",
     2: "a division of integers by zero",
     3: "a negative or too large size",
-    4: "two updates of one element",
 }
-INDEX_OUT_OF_RANGE, DIVISION_BY_ZERO, BAD_SIZE, REPEATED_UPDATE = 1, 2, 3, 4
+INDEX_OUT_OF_RANGE, DIVISION_BY_ZERO, BAD_SIZE = 1, 2, 3
 
 
 # --- scalar steps ------------------------------------------------------------------------------
@@ -142,4 +141,3 @@ class Plan:
     constants: tuple[Any, ...]  # numpy arrays: weights as kernels want them
     inputs: tuple[View, ...]
     outputs: tuple[View, ...]
-    notes: tuple[str, ...] = field(default=())

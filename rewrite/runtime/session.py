@@ -222,7 +222,7 @@ class Session:
                 values.append(_bound(port, feeds[port.name], sizes))
             elif port.optional:
                 values.append(self._program.graph.defaults[number])
-            elif port.type is None and _is_optional(port):
+            elif port.type is None:
                 values.append(None)
             else:
                 given = ", ".join(f"`{name}`" for name in feeds) or "nothing"
@@ -380,10 +380,6 @@ def _rows(node: Node, runs: int) -> Iterator[Row]:
         step = node.stage.steps[index]
         device = "driver" if step.kind == "control" else "reference"
         yield Row(step.op.name, device, (step.op.node,), spent / runs, 0.0, 0, 0)
-
-
-def _is_optional(port: Port) -> bool:
-    return port.type is None
 
 
 def _bound(port: Port, value: Value, sizes: dict[str, tuple[int, str]]) -> Value:
