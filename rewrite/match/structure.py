@@ -132,27 +132,37 @@ def rounded(number: float, dtype: str) -> float:
 def type_mismatch(
     facts: Facts, value: ir.Value, test: TypeTest, names: dict[str, object]
 ) -> tuple[str, str] | None:
-    """None where the value has the type, its named sizes added to `names`; else code and reason."""
+    """The first of `type_mismatches`."""
+    return next(type_mismatches(facts, value, test, names), None)
+
+
+def type_mismatches(
+    facts: Facts, value: ir.Value, test: TypeTest, names: dict[str, object]
+) -> Iterator[tuple[str, str]]:
+    """Code and reason of everything in which the value has not the type, first what matters most.
+
+    Where the shape is that of the pattern, its named sizes are added to `names` at the end.
+    """
     if test.const and facts.constant(value) is None:
-        if facts.is_overridable(value):
-            return "const", "it can be overridden by the caller"
-        return "const", "it is not constant"
+        overridable = facts.is_overridable(value)
+        yield "const", "it can be overridden by the caller" if overridable else "it is not constant"
     if test.dtypes is None and test.shape is None:
-        return None
+        return
     found = facts.type(value)
-    if test.dtypes is not None and found.dtype not in test.dtypes:
-        if found.dtype is None:
-            return "dtype", "its element type is not known"
-        return "dtype", f"its element type is {found.dtype}, not {test.words}"
+    if test.dtypes is not None and found.dtype is None:
+        yield "dtype", "its element type is not known"
+    elif test.dtypes is not None and found.dtype not in test.dtypes:
+        yield "dtype", f"its element type is {found.dtype}, not {test.words}"
     if test.shape is None:
-        return None
+        return
     if found.shape is None:
-        return "shape", "its shape is not known"
+        yield "shape", "its shape is not known"
+        return
     sizes = shape_sizes(test.shape, found.shape, names)
     if sizes is None:
-        return "shape", f"its shape is {list(found.shape)}, not {test.words}"
+        yield "shape", f"its shape is {list(found.shape)}, not {test.words}"
+        return
     names.update(sizes)
-    return None
 
 
 def shape_sizes(
