@@ -1,0 +1,1 @@
+"""Provers: one module each, found by scanning this folder (see `rewrite.audit.claims.proof`)."""
