@@ -263,6 +263,7 @@ class _Run:
         anchor = str(node.outputs[0].name)
         inside = found.nodes
         operators = tuple([n.op_type for n in inside])
+        matched = tuple([str(n.outputs[0].name) for n in inside])
         roots = tuple([str(root.name) for root in found.roots])
 
         def approve(new: Sequence[ir.Node]) -> None:
@@ -294,9 +295,13 @@ class _Run:
             note(done.added, certificate)
         added = tuple([n.op_type for n in done.added])
         branches = tuple(sorted(found.branches))
+        made = tuple([str(n.outputs[0].name) for n in done.added])
         self.log.applied.append(
-            Applied(rule.name, phase, bound, name, roots, operators, added, branches, certificate)
-        )
+            Applied(
+                rule.name, phase, bound, name, roots, operators, added, branches, certificate,
+                matched, made,
+            )
+        )  # fmt: skip
         if done.group is not None:
             self.closed.add(done.group.function.graph)
             self.log.groups.append(emitted(done.group, rule.name, name))

@@ -96,6 +96,7 @@ class Grouper:
         root = match.env[group.value]
         assert isinstance(root, ir.Value)
         leaving = self.drift.leaving(match.nodes, (root,))
+        names = {node: str(node.outputs[0].name) for node in match.nodes}
         made = outline(
             self.facts, graph, match.nodes, (root,), self.target.domain, group.name, rule.name
         )
@@ -106,5 +107,8 @@ class Grouper:
         self.facts.model.graph.opset_imports.setdefault(self.target.domain, 1)
         name, node = made.function.name, str(made.call.outputs[0].name)
         operators = tuple([inside.op_type for inside in made.nodes])
-        self.log.groups.append(Grouped(name, rule.name, str(graph.name or ""), node, operators))
+        members = tuple([names[inside] for inside in made.nodes])
+        self.log.groups.append(
+            Grouped(name, rule.name, str(graph.name or ""), node, operators, members=members)
+        )
         return made

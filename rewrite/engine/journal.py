@@ -31,6 +31,8 @@ class Applied:
     added: tuple[str, ...]  # operators emitted
     branches: tuple[str, ...] = ()
     certificate: Certificate | None = None  # what `bound` stands on, where the rule is certified
+    matched: tuple[str, ...] = ()  # the nodes of `removed`
+    made: tuple[str, ...] = ()  # the nodes of `added`
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Grouped:
     node: str
     nodes: tuple[str, ...]  # operators inside
     emitted: bool = False  # by a rule that is among those applied, too
+    members: tuple[str, ...] = ()  # the nodes of `nodes` as they were named outside
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,16 @@ def test_the_fixpoint_reaches_what_an_application_makes_possible(rewriter, make_
     assert found.journal.fired() == {"r": 3}
 
 
+def test_an_application_names_its_nodes(rewriter, make_rule):
+    """By their first outputs: `y` is the name of the root before and after."""
+    rule = make_rule("y = Relu(Neg(x))", "y = Exp(Abs(x))", claim="approx(atol=9)")
+    found = rewriter(rule, "g (float[2] a) => (float[2] y) { n = Neg(a) y = Relu(n) }")
+    (record,) = found.journal.applied
+    assert sorted(record.matched) == ["n", "y"]
+    assert len(record.made) == 2
+    assert record.made[record.added.index("Exp")] == "y"
+
+
 def test_a_later_phase_wakes_an_earlier_one(rewriter, make_rule):
     rules = make_rule("y = Neg(Neg(x))", "y = x", name="early", phase="clean") + make_rule(
         "y = Relu(Abs(x))", "y = Neg(x)", name="late", phase="fuse", claim="approx(atol=9)"
