@@ -249,12 +249,12 @@ def test_keys_of_the_json_report():
 def test_reasons_to_stop_and_kinds_of_tidying():
     from typing import get_args
 
-    from rewrite.cli.report import _TIDIED
     from rewrite.engine.journal import Reason
+    from rewrite.report.words import TIDIED
 
     shown = names_in("command-line.md", "### JSON")
     assert set(shown["stop"]) >= set(get_args(Reason))
-    assert set(shown["folded"]) == set(_TIDIED)
+    assert set(shown["folded"]) == set(TIDIED)
 
 
 def test_records_of_the_journal():

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rewrite.cli import report_quantized as quantized_text
+from rewrite.report import quantized as quantized_text
+from rewrite.report.words import count, groups, stopped, tidied, unsupported, verdict
 
 if TYPE_CHECKING:
     from rewrite.api import Result
@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 Report = dict[str, Any]
 QUANTIZED = ("lsb_bound", "lsb_unbounded", "float_left", "quantization_faults", "saturation")
 MOST_ROWS = 20  # of any list on the terminal; the JSON has all of it
-
-_TIDIED = {
-    "dead": ("unused node removed", "unused nodes removed"),
-    "common": ("equal node merged", "equal nodes merged"),
-    "duplicate": ("equal constant merged", "equal constants merged"),
-    "lifted": ("Constant node made an initializer", "Constant nodes made initializers"),
-    "inlined": ("function call inlined", "function calls inlined"),
-}
-_STOPPED = {
-    "limit_applications": "stopped by the limit on applications",
-    "limit_time": "stopped by the limit on time",
-    "limit_growth": "stopped by the limit on growth",
-    "cycle": "stopped because rules undo each other",
-}
 
 
 def build(
@@ -58,7 +44,7 @@ def build(
             {"name": g.name, "rule": g.rule, "node": g.node, "nodes": list(g.nodes)}
             for g in journal.groups
         ],
-        "folded": _count(f.operator for f in journal.folded),
+        "folded": count(f.operator for f in journal.folded),
         "cleaned": {c.kind: c.count for c in journal.cleaned},
         "ledger": result.ledger.to_json(),
         **{key: stats[key] for key in QUANTIZED if key in stats},
@@ -138,72 +124,6 @@ def text(report: Report) -> Iterator[str]:
         yield f"verified    {verdict(report['verified'])}"
 
 
-def stopped(stop: Mapping[str, Any]) -> str:
-    """Why the run ended."""
-    reason = _STOPPED.get(stop["reason"], stop["reason"])
-    return f"{reason} after {_counted(stop['rounds'], 'round')}"
-
-
-def verdict(verified: Mapping[str, Any]) -> str:
-    """One line on the comparison with the original."""
-    if verified["status"] == "unverified":
-        return f"not compared: {verified['reason']}"
-    runs = f"with {verified['runtime']}"
-    if verified["runs"]:  # none where the rewritten model cannot even be loaded
-        runs = f"in {_counted(verified['runs'], 'run')} {runs}"
-    if verified["status"] == "different":
-        return f"DIFFERENT {runs}: {verified['reason']}"
-    if verified["bound"] == "exact":
-        return f"equal bit for bit {runs}"
-    factor = verified["conditioning"]
-    times = f" times {factor:.3g} (conditioning)" if factor > 1 else ""
-    return f"equal within {verified['bound']}{times} {runs}, {_used(verified['used'])}"
-
-
-def _used(share: float) -> str:
-    """How much of what was allowed was needed."""
-    if share == 0.0:
-        return "without any difference"
-    percent = 100.0 * share
-    words = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
-    return f"the largest difference {words} % of that"
-
-
-def groups(report: Report) -> list[tuple[int, str, str]]:
-    """How many, of what, by which rule: groups of the same operators are one row.
-
-    Functions whose bodies differ in attributes or shapes are told apart by a number at the end of
-    their name; the row says how many there are.
-    """
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for group in report["groups"]:
-        what = f"{re.sub(r'_[0-9]+$', '', group['name'])}: {' + '.join(group['nodes'])}"
-        kinds.setdefault((what, group["rule"]), []).append(group["name"])
-    rows = []
-    for (what, rule), names in kinds.items():
-        functions = len(set(names))
-        more = f" ({functions} functions)" if functions > 1 else ""
-        rows.append((len(names), what + more, rule))
-    return sorted(rows, key=lambda row: (-row[0], row[1], row[2]))
-
-
-def tidied(report: Report) -> list[str]:
-    """What was done besides rules."""
-    parts = [("node computed", "nodes computed", sum(report["folded"].values()))]
-    for kind, count in report["cleaned"].items():
-        one, several = _TIDIED.get(kind, (kind, kind))
-        parts.append((one, several, count))
-    return [f"{n} {one if n == 1 else several}" for one, several, n in parts if n]
-
-
-def unsupported(report: Report) -> dict[str, list[str]]:
-    """Operator and reason -> names of the nodes, the most frequent first."""
-    nodes: dict[str, list[str]] = {}
-    for row in report["unsupported"]:
-        nodes.setdefault(f"{row['operator']} {row['reason']}", []).append(row["node"])
-    return dict(sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0])))
-
-
 def _fired(report: Report) -> Iterator[str]:
     fired, claims = report["fired"], report["claims"]
     width = max(map(len, fired), default=0)
@@ -219,7 +139,7 @@ def _refused(steps: list[dict[str, str]]) -> list[str]:
     first: dict[str, str] = {}
     for step in steps:
         first.setdefault(step["rule"], step["reason"])
-    counts = _count(step["rule"] for step in steps)
+    counts = count(step["rule"] for step in steps)
     return [f"{n:5d}  {rule}: {first[rule]}" for rule, n in counts.items()]
 
 
@@ -229,15 +149,3 @@ def _section(title: str, rows: list[str]) -> Iterator[str]:
         yield from rows[:MOST_ROWS]
     if len(rows) > MOST_ROWS:
         yield f"       and {len(rows) - MOST_ROWS} more kinds, in --json"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _count(items: Iterable[str]) -> dict[str, int]:
-    """Most frequent first, then by name."""
-    counts: dict[str, int] = {}
-    for item in items:
-        counts[item] = counts.get(item, 0) + 1
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

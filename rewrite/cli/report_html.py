@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from rewrite.cli.report import Report, groups, stopped, tidied, unsupported, verdict
-from rewrite.cli.report_quantized import bound, saturation, sections
+from rewrite.cli.report import Report
+from rewrite.report.quantized import bound, saturation, sections
+from rewrite.report.words import groups, stopped, tidied, unsupported, verdict
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;

@@ -21,6 +21,7 @@ from rewrite.engine.journal import (
     Stop,
 )
 from rewrite.engine.ledger import EXACT, Bound, Ledger
+from rewrite.report import words
 
 RTOL = Bound("equal", rtol=1e-5)
 
@@ -126,7 +127,7 @@ def test_text_says_it_in_order():
 def test_verdicts():
     def verdict(*arguments, **keywords):
         built = report.build(result(), "m", None, Verification(*arguments, **keywords))
-        return report.verdict(built["verified"])
+        return words.verdict(built["verified"])
 
     assert verdict("equal", 2, "rt") == "equal bit for bit in 2 runs with rt"
     same = "equal within equal(rtol=1e-05) in 1 run with rt, without any difference"
@@ -137,9 +138,9 @@ def test_verdicts():
 
 
 def test_why_a_run_ended():
-    assert report.stopped({"reason": "fixpoint", "rounds": 1}) == "fixpoint after 1 round"
+    assert words.stopped({"reason": "fixpoint", "rounds": 1}) == "fixpoint after 1 round"
     found = {
-        reason: report.stopped({"reason": reason, "rounds": 2})
+        reason: words.stopped({"reason": reason, "rounds": 2})
         for reason in get_args(Reason)
         if reason != "fixpoint"
     }
@@ -149,7 +150,7 @@ def test_why_a_run_ended():
 
 def test_every_kind_of_tidying_is_told_in_words():
     counts = {"common": 1, "dead": 2, "duplicate": 1, "inlined": 3, "lifted": 1}
-    assert report.tidied({"folded": {}, "cleaned": counts}) == [
+    assert words.tidied({"folded": {}, "cleaned": counts}) == [
         "1 equal node merged",
         "2 unused nodes removed",
         "1 equal constant merged",

@@ -6,7 +6,8 @@ import pytest
 from onnx import parser
 
 import rewrite
-from rewrite.cli import report, report_html, report_quantized
+from rewrite.cli import report, report_html
+from rewrite.report import quantized
 
 
 def _saturation(node: str, unsafe: int, channels: int = 8) -> dict[str, object]:
@@ -33,16 +34,16 @@ def _saturation(node: str, unsafe: int, channels: int = 8) -> dict[str, object]:
     ],
 )  # fmt: skip
 def test_bound(bounds: dict[str, float | None], reasons: dict[str, str], text: str) -> None:
-    assert report_quantized.bound({"lsb_bound": bounds, "lsb_unbounded": reasons}) == text
+    assert quantized.bound({"lsb_bound": bounds, "lsb_unbounded": reasons}) == text
 
 
 def test_saturation() -> None:
     records = [_saturation("a", 0), _saturation("b", 3), _saturation("c", 1, 4)]
-    told = report_quantized.saturation({"saturation": records})
+    told = quantized.saturation({"saturation": records})
     assert told == ["vdmpybus may overflow in 2 of 3 products: 4 of 12 channels"]
-    told = report_quantized.saturation({"saturation": records[:1]})
+    told = quantized.saturation({"saturation": records[:1]})
     assert told == ["vdmpybus cannot overflow in 1 product"]
-    assert report_quantized.saturation({}) == []
+    assert quantized.saturation({}) == []
 
 
 def test_reasons_that_name_other_values_are_one_row() -> None:
@@ -51,7 +52,7 @@ def test_reasons_that_name_other_values_are_one_row() -> None:
         {"node": "b", "operator": "Log", "reason": "r: 'x' is odd"},
         {"node": "c", "operator": "Exp", "reason": "r: 'y' is odd"},
     ]
-    (title, rows), _ = report_quantized.sections({"float_left": records})
+    (title, rows), _ = quantized.sections({"float_left": records})
     assert title == "floats left"
     assert rows == [(2, "Exp: r: 'x' is odd", ["a", "c"]), (1, "Log: r: 'x' is odd", ["b"])]
 

@@ -1,6 +1,6 @@
 """What the report of `apply` says about a quantized model, in words.
 
-In: the dictionary of `report.build`. Out: lines for the terminal, rows of counts for both forms.
+In: the dictionary that `--json` writes. Out: lines for the terminal, rows of counts for both forms.
 """
 
 from __future__ import annotations

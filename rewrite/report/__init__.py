@@ -1,0 +1,1 @@
+"""The account of a run as a page that needs nothing else: see page.py."""
