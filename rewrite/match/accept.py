@@ -6,7 +6,7 @@ outside, roots that coincide, guards of the branches taken, conditions of `where
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -66,10 +66,10 @@ def accept(
     `names` has every name of the pattern, `taken` is in the order of its text.
     """
     nodes = tuple(dict.fromkeys([t[1] for t in taken]))
-    roots = _roots(rule, names)
+    roots = roots_of(rule, names)
     if isinstance(roots, Failure):
         return roots
-    failure = _same_node(rule, names) or _escape(rule, taken, nodes, roots)
+    failure = same_node(rule, names) or next(escapes(rule, taken, nodes, roots), None)
     if failure is not None:
         return failure
     env = Env(names, facts, target, frozenset(branches), nodes, rule.lets)
@@ -81,7 +81,8 @@ def accept(
     return Match(rule, env, roots) if failure is None else failure
 
 
-def _roots(rule: CompiledRule, names: Mapping[str, object]) -> tuple[ir.Value, ...] | Failure:
+def roots_of(rule: CompiledRule, names: Mapping[str, object]) -> tuple[ir.Value, ...] | Failure:
+    """The values that the match replaces."""
     found: list[ir.Value] = []
     for name in rule.roots:
         value = names.get(name)
@@ -95,7 +96,7 @@ def _roots(rule: CompiledRule, names: Mapping[str, object]) -> tuple[ir.Value, .
     return tuple(found)
 
 
-def _same_node(rule: CompiledRule, names: Mapping[str, object]) -> Failure | None:
+def same_node(rule: CompiledRule, names: Mapping[str, object]) -> Failure | None:
     """A statement that is found through uses must be another node than the other statements are.
 
     Backwards a node is reached by the operands that name it; through uses, the node that leads
@@ -114,12 +115,13 @@ def _same_node(rule: CompiledRule, names: Mapping[str, object]) -> Failure | Non
     return None
 
 
-def _escape(
+def escapes(
     rule: CompiledRule,
     taken: Sequence[Taken],
     nodes: Sequence[ir.Node],
     roots: Sequence[ir.Value],
-) -> Failure | None:
+) -> Iterator[Failure]:
+    """Values of matched nodes that are used outside of the match and must not be."""
     for index, node, shared, named in taken:
         if shared:
             continue
@@ -128,8 +130,7 @@ def _escape(
                 continue
             reason = _use_outside(output, nodes if place < named else ())
             if reason is not None:
-                return Failure("uses", reason, rule.pattern.forms[index].span, output)
-    return None
+                yield Failure("uses", reason, rule.pattern.forms[index].span, output)
 
 
 def _use_outside(output: ir.Value, nodes: Sequence[ir.Node]) -> str | None:
