@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rewrite import resources
-from rewrite.audit.examples import run_pack
+from rewrite.audit.cases.run import run_rule_tests
 from rewrite.errors import RewriteError, error, render
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.lang.words import suggestion
@@ -92,7 +92,8 @@ def _only(names: Sequence[str], packs: Sequence[RulePack]) -> frozenset[str] | N
 def _run(packs: Sequence[RulePack], targets: Sequence[Target], only: frozenset[str] | None) -> int:
     failed = count = 0
     codes: dict[str, None] = {}
-    for outcome in (o for pack in packs for o in run_pack(pack, targets, only)):
+    chosen = ((p, r) for p in packs for r in p.rules if only is None or r.name in only)
+    for outcome in (o for p, r in chosen for o in run_rule_tests(p, r, targets)):
         count += 1
         if outcome.problem is not None:
             failed += 1

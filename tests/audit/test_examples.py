@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rewrite.audit.examples import Outcome, asks_target, run_pack, with_header
+from rewrite.audit.cases.case import Outcome
+from rewrite.audit.cases.run import run_rule_tests
+from rewrite.audit.examples import asks_target, with_header
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.target import Target
@@ -17,10 +19,14 @@ GROUPING = Target("other", "Test.", "t.yaml", (), (7, 26), True, None)
 REJECTS = 'example rejects other """g (float[2] x) => (float[2] y) { y = Neg(x) }"""'
 
 
+def run_pack(pack: RulePack, targets: tuple[Target, ...] = (GENERIC,)) -> list[Outcome]:
+    return [o for rule in pack.rules for o in run_rule_tests(pack, rule, targets)]
+
+
 @pytest.fixture
 def outcomes(tmp_path: Path):
     def run(rules: str, targets: tuple[Target, ...] = (GENERIC,)) -> list[Outcome]:
-        return list(run_pack(pack(rules), targets))
+        return run_pack(pack(rules), targets)
 
     def pack(rules: str) -> RulePack:
         text = "name: test\ndoc: Test.\nopset: [7, 26]\nexample_opset: 18\n"
@@ -235,7 +241,7 @@ def extending(folder: Path, refinement: str) -> Path:
 def test_examples_that_a_refinement_excludes(tmp_path):
     """Those that the rule as written takes need not fire; one that it does not take still fails."""
     child = extending(tmp_path, "refine r with where rank(x) == 2\n")
-    found = {o.name: o for o in run_pack(load_pack(child, vocabulary()), [GENERIC])}
+    found = {o.name: o for o in run_pack(load_pack(child, vocabulary()))}
     assert [name for name, o in found.items() if o.problem is not None] == ["r: fires never"]
     assert found["r: fires never"].problem.code == "RW702"
     assert found["r: fires matrix"].runtime
@@ -244,6 +250,6 @@ def test_examples_that_a_refinement_excludes(tmp_path):
 
 def test_the_examples_of_a_pack_that_does_not_refine(tmp_path):
     child = extending(tmp_path, "")
-    found = {o.name: o.runtime for o in run_pack(load_pack(child, vocabulary()), [GENERIC])}
+    found = {o.name: o.runtime for o in run_pack(load_pack(child, vocabulary()))}
     assert found["r: fires vector"]
     assert found["r: fires matrix"]

@@ -1,0 +1,1 @@
+"""The tests of rules: examples inside rules and `*.cases.yaml` beside them, found, run, updated."""

@@ -1,0 +1,214 @@
+"""The tests of one rule, run.
+
+In: a `RulePack`, a rule of it (or a variant of one), targets. Out: one `Outcome` per test, in the
+order of the text; the models of the tests.
+
+Only the rule is applied, its matcher built once. `fires`: the rule applies, the result is valid
+ONNX, and its outputs agree with those of the original within the claim. `rejects`: the rule does
+not apply. Where a pack refines a rule of another one, tests that fire without the added conditions
+may no longer do so. What a case expects besides is held against the same application.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import onnx
+
+from rewrite.audit.cases.agree import DisagreeError, agree
+from rewrite.audit.cases.case import Outcome, RuleTest, TestModel
+from rewrite.audit.cases.find import target_of, tests_of
+from rewrite.audit.examples import UnreadableError, asks_target, model_of, opset_of
+from rewrite.audit.whynot import why_not
+from rewrite.engine import driver
+from rewrite.engine.journal import Journal
+from rewrite.engine.ledger import Bound, Ledger
+from rewrite.engine.limits import Options
+from rewrite.errors import Diagnostic, RewriteError
+from rewrite.graph import io
+from rewrite.lang import ast
+from rewrite.lang.pack import RulePack
+from rewrite.match import matcher as matching
+from rewrite.target.target import Target
+
+Matchers = Sequence[tuple[Target, matching.Matcher]]
+
+
+def run_rule_tests(
+    pack: RulePack, rule: ast.Rule, targets: Sequence[Target], numbers: bool = True
+) -> Iterator[Outcome]:
+    """The tests of a rule. `rule` may be a variant of the pack's rule of that name.
+
+    Targets after the first matter only to rules that ask about the target. Without `numbers` no
+    model is run, and no result is checked by ONNX. Raises `RewriteError` where the rule cannot be
+    compiled, or a file of cases cannot be read.
+    """
+    runner = RuleRunner(pack, rule, targets, numbers)
+    for test in tests_of(pack, rule):
+        yield runner.run(test)
+
+
+def models_of(pack: RulePack, rule: ast.Rule) -> Iterator[TestModel]:
+    """The model of every test of a rule, in the order of the text.
+
+    Texts that are no valid model are left out: the tests fail on them.
+    """
+    for test in tests_of(pack, rule):
+        opset = _opset(pack, rule, test)
+        try:
+            model = model_of(test.text, opset)
+        except UnreadableError:
+            continue
+        opset = next((i.version for i in model.opset_import if not i.domain), opset)
+        yield TestModel(test.name, test.fires, model, opset, target_of(test))
+
+
+def _opset(pack: RulePack, rule: ast.Rule, test: RuleTest) -> int:
+    """The opset of a model that does not give one."""
+    if test.case is not None and test.case.opset is not None:
+        return test.case.opset
+    return opset_of(pack, rule)
+
+
+class _Failed(Exception):  # noqa: N818 - carries the diagnostic of a failed test
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The rewritten model, under the target that the rule applied for."""
+
+    model: onnx.ModelProto
+    journal: Journal
+    target: Target
+
+
+class RuleRunner:
+    """One rule under one or several targets."""
+
+    def __init__(
+        self, pack: RulePack, rule: ast.Rule, targets: Sequence[Target], numbers: bool = True
+    ) -> None:
+        self.pack = pack
+        self.rule = rule
+        self.numbers = numbers
+        self.targets = tuple(targets if asks_target(rule) else targets[:1])
+        alone = replace(pack, rules=(replace(rule, over=()),))
+        self.entries = matching.compile_pack(alone)
+        self.matchers = self._matchers(self.entries)
+
+    def _matchers(self, entries: Sequence[matching.Entry]) -> Matchers:
+        return tuple((target, matching.Matcher(entries, target)) for target in self.targets)
+
+    @cached_property
+    def written(self) -> Sequence[matching.Entry]:
+        """The rule without what `refine` added to it; nothing where it did not."""
+        refinements = (r for file in self.pack.files for r in file.tree.refinements)
+        added = sum(len(r.where) for r in refinements if r.rule == self.rule.name)
+        if not added:
+            return ()
+        steps = self.rule.steps[: len(self.rule.steps) - added]
+        rules = (replace(self.rule, steps=steps, over=()),)
+        return matching.compile_pack(replace(self.pack, rules=rules))
+
+    def run(self, test: RuleTest) -> Outcome:
+        """One test; what does not hold is the `problem` of the outcome."""
+        start = time.process_time()
+        one = _One(self, test)
+        problem = None
+        try:
+            one.run()
+        except _Failed as failed:
+            problem = failed.diagnostic
+        seconds = time.process_time() - start
+        return Outcome(test, problem, one.runtime, one.refined, seconds)
+
+
+class _One:
+    """One test, on its way."""
+
+    def __init__(self, runner: RuleRunner, test: RuleTest) -> None:
+        self.runner = runner
+        self.rule = runner.rule
+        self.test = test
+        self.runtime = ""
+        self.refined = False
+
+    def run(self) -> None:
+        before = self._model()
+        matchers = self._matchers(self.runner.entries)
+        reasons = []
+        for target, matcher in matchers:
+            applied, reason = self._apply(before, target, matcher)
+            if applied is None:
+                reasons.append(reason)
+            elif self.test.fires:
+                self._fired(before, applied)
+                return
+            else:
+                self._fail("RW703", f"`{self.rule.name}` applies, and must not")
+        if not self.test.fires:
+            return
+        self.refined = self._refined_away(before)
+        if not self.refined:
+            told = "; ".join(dict.fromkeys(reasons))
+            self._fail("RW702", f"`{self.rule.name}` does not apply: {told}")
+
+    def _matchers(self, entries: Sequence[matching.Entry]) -> Matchers:
+        """Those of the runner, or that of the target which the case names."""
+        only = target_of(self.test)
+        if only is not None:
+            return ((only, matching.Matcher(entries, only)),)
+        if entries is self.runner.entries:
+            return self.runner.matchers
+        return tuple((t, matching.Matcher(entries, t)) for t in self.runner.targets)
+
+    def _refined_away(self, before: onnx.ModelProto) -> bool:
+        """Whether the rule would apply without the conditions that the pack has added."""
+        written = self.runner.written
+        if not written:
+            return False
+        return any(self._apply(before, t, m)[0] for t, m in self._matchers(written))
+
+    def _fail(self, code: str, message: str, hint: str | None = None) -> None:
+        raise _Failed(Diagnostic(code, message, self.test.span, hint))
+
+    def _model(self) -> onnx.ModelProto:
+        try:
+            return model_of(self.test.text, _opset(self.runner.pack, self.rule, self.test))
+        except UnreadableError as problem:
+            self._fail("RW701", f"the test is not a valid model: {problem}")
+            raise
+
+    def _apply(
+        self, before: onnx.ModelProto, target: Target, matcher: matching.Matcher
+    ) -> tuple[Applied | None, str]:
+        """The rewritten model, or None and why the rule does not apply."""
+        try:
+            loaded = io.load(before)
+        except RewriteError as problem:
+            self._fail("RW701", f"the test is not a valid model: {problem}")
+        journal = driver.run(loaded, matcher, target, options=Options(fold=False, tidy=False))
+        if journal.applied or journal.groups:
+            return Applied(io.to_proto(loaded), journal, target), ""
+        if journal.refused:
+            return None, "refused: " + journal.refused[0].reason
+        if not self.test.fires:
+            return None, ""
+        return None, why_not(before, matcher.rules(self.rule.phase)[0], target)
+
+    def _fired(self, before: onnx.ModelProto, applied: Applied) -> None:
+        bound = Bound.of(self.rule.claim)
+        if self.rule.claim.kind == "certified":  # then each application says what it promises
+            bound = Ledger.of(applied.journal).total
+        if not self.runner.numbers:
+            return
+        try:
+            self.runtime = agree(before, applied.model, bound)
+        except DisagreeError as found:
+            self._fail(found.code, found.message)
