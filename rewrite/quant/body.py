@@ -156,7 +156,7 @@ class Number(Generic[V]):
     def toward_zero(self, multiplier: Array, shift: Array) -> None:
         """x multiplier / 2^shift without the fraction."""
         self._settle()
-        if (np.asarray(self.bound * multiplier) >= _LIMIT).any():
+        if (np.asarray(np.maximum(self.bound * multiplier, 1 << shift)) >= _LIMIT).any():
             raise QuantError("a product of the requantization does not fit 64 bits")
         self.value = self._over(self._times(multiplier), 1 << shift)
         self._scaled(multiplier, 1 << shift)

@@ -21,6 +21,8 @@ from rewrite.quant.codes import Array, Floats, Ints
 
 # Quotients are clipped to this: far outside of 16-bit codes and of any zero point.
 LARGEST = 1 << 28
+# Above what is lost where a quotient is not a normal number.
+_TINY = 2.0**-1000
 
 
 class Rounding(Enum):
@@ -87,11 +89,25 @@ def quotient(hi: Floats, lo: Floats, den: Floats) -> Parts:
         bound = np.copysign(float(LARGEST), approx) * den
         hi, lo = np.where(clipped, bound, hi), np.where(clipped, 0.0, lo)
         approx = np.where(clipped, np.copysign(float(LARGEST), approx), approx)
-    k = np.floor(approx)  # off by one at most: approx has a relative error of 2^-52
+    floor = np.floor(approx)
+    whole, half = np.zeros(approx.shape, bool), np.sign(approx - floor - 0.5).astype(np.int64)
+    # approx is (|hi| + |lo|) / den times 2^-52 off, and by lo / den: only near a multiple of 1/2
+    # does that matter.
+    twice = 2 * approx
+    off = 2.0**-48 * np.abs(twice) + 4 * np.abs(lo) / den + _TINY
+    near = np.flatnonzero(np.abs(twice - np.rint(twice)) <= off)
+    if near.size:
+        few = (np.ravel(a)[near] for a in (hi, lo, den, floor))
+        floor.flat[near], whole.flat[near], half.flat[near] = _located(*few)
+    return Parts(floor.astype(np.int64), whole, half)
+
+
+def _located(hi: Floats, lo: Floats, den: Floats, k: Floats) -> tuple[Floats, Array, Array]:
+    """The parts of quotients, without doubt; `k` is off by one at most."""
     k = k - (_compare(hi, lo, k, den) < 0)
     k = k + (_compare(hi, lo, k + 1, den) >= 0)
-    whole = _compare(hi, lo, k, den) == 0
-    return Parts(k.astype(np.int64), whole, _compare(2 * hi, 2 * lo, 2 * k + 1, den))
+    whole = np.asarray(_compare(hi, lo, k, den) == 0)
+    return k, whole, _compare(2 * hi, 2 * lo, 2 * k + 1, den)
 
 
 def _compare(hi: Floats, lo: Floats, k: Floats, den: Floats) -> Array:
