@@ -1,7 +1,7 @@
 """What an emitted node and a computed constant must satisfy before they may stand in a model.
 
-In: a schema with the operands and outputs of a new node; a constant in working precision and as it
-is stored. Out: nothing, or `RefusedError` with the reason.
+In: a schema with the operands and outputs of a new node; a constant and how it is
+stored. Out: nothing, or `RefusedError` with the reason.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from rewrite.engine.refused import RefusedError
 from rewrite.graph.facts import Facts
+from rewrite.match.values import Tensor
 from rewrite.ops.dtypes import finfo, of_numpy
 from rewrite.schema import DTYPE_CLASSES, OperandSchema, OpSchema
 
@@ -51,18 +52,23 @@ def operand_schema(schema: OpSchema, index: int) -> OperandSchema:
     raise RefusedError(f"{schema.name}-{schema.since} has {len(inputs)} operands")
 
 
-def keeps_precision(
-    wide: npt.NDArray[np.generic], stored: npt.NDArray[np.generic], hint: str
-) -> None:
+def keeps_precision(tensor: Tensor, stored: npt.NDArray[np.generic], hint: str) -> None:
     """A claim speaks of errors relative to the largest element: that one must be a normal number.
 
     Constants of subnormal numbers that only move are exact and pass. NaN is no number that a rule
     can have reckoned with: comparisons and bounds mean nothing there.
     """
     dtype = of_numpy(stored.dtype)
-    if not stored.size or dtype not in DTYPE_CLASSES["f"] or wide.dtype.kind != "f":
+    if not stored.size or dtype not in DTYPE_CLASSES["f"]:
         return
-    largest = max(-float(np.min(wide)), float(np.max(wide)))  # NaN if there is one
+    least = 2 * float(finfo(stored.dtype).smallest_normal)
+    # Rounding keeps the order: one that is clearly normal when stored was so before.
+    if stored.dtype.isbuiltin == 1 and least <= _largest(stored) < np.inf:
+        return
+    wide = tensor.array
+    if wide.dtype.kind != "f":
+        return
+    largest = _largest(wide)
     if np.isnan(largest):
         raise RefusedError(f"the constant '{hint}' would hold NaN")
     if np.isinf(largest):
@@ -71,3 +77,8 @@ def keeps_precision(
         return
     if not np.array_equal(stored.astype(np.float64), wide):
         raise RefusedError(f"the constant '{hint}' would lose its precision: it is below {dtype}")
+
+
+def _largest(array: npt.NDArray[np.generic]) -> float:
+    """The largest magnitude; NaN where an element is none."""
+    return max(-float(np.min(array)), float(np.max(array)))

@@ -183,7 +183,7 @@ class Builder:
         if dtype is not None and tensor.dtype not in (None, dtype):
             tensor = Tensor(tensor.array, dtype)
         array = tensor.rounded(dtype)
-        keeps_precision(tensor.array, array, hint)
+        keeps_precision(tensor, array, hint)
         self.nbytes += array.nbytes
         return edit.new_constant(self.facts, array, f"{self.rule}_{hint}")
 

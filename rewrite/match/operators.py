@@ -15,6 +15,7 @@ import numpy as np
 
 from rewrite.match import budget
 from rewrite.match.values import (
+    Deferred,
     ElementType,
     Env,
     Symbol,
@@ -28,6 +29,7 @@ from rewrite.match.values import (
     weak,
 )
 from rewrite.ops.call import Array
+from rewrite.schema import DTYPE_CLASSES
 
 Scalar = bool | int | float
 
@@ -36,7 +38,7 @@ _EXACT: Mapping[str, Callable[[int, int], int]] = {
     "%": operator.mod,
 }  # fmt: skip
 
-_FLOAT: Mapping[str, Callable[[Array, Array], Array]] = {
+_FLOAT: Mapping[str, np.ufunc] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide,
     "%": np.mod, "**": np.power,
 }  # fmt: skip
@@ -48,6 +50,9 @@ PLAIN: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne,
 }  # fmt: skip
+
+# Kinds of two element types whose arithmetic numpy does in float64 when it is told to.
+_WIDENED = frozenset({"ff", "fi", "if", "fb", "bf"})
 
 _ORDER: Mapping[str, Callable[[Array, Array], Array]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
@@ -80,7 +85,7 @@ def negative(a: object, env: Env) -> object:
 
 def simplest(result: Tensor) -> object:
     """What came from numbers alone is a number (rank 0) or a list of numbers (rank 1)."""
-    if result.dtype is not None or result.array.ndim > 1 or result.array.dtype.kind not in "bif":
+    if result.dtype is not None or result.ndim > 1 or result.array.dtype.kind not in "bif":
         return result
     plain = result.array.tolist()
     return tuple(plain) if isinstance(plain, list) else plain
@@ -110,7 +115,10 @@ def _integers(symbol: str, a: int, b: int) -> Scalar:
 def arithmetic(symbol: str, a: Tensor, b: Tensor) -> Tensor:
     """Element by element under broadcasting, in working precision."""
     dtype = join_dtypes(a, b)
-    _meet(a, b)
+    shape = _meet(a, b)
+    kinds = a.elements.dtype.kind + b.elements.dtype.kind
+    if dtype in DTYPE_CLASSES["f"] and kinds in _WIDENED and _native(a) and _native(b):
+        return Tensor(Deferred(_FLOAT[symbol], a.elements, b.elements, shape), dtype)
     if "O" in (a.array.dtype.kind, b.array.dtype.kind):
         raise Unknown(f"strings have no `{symbol}`")
     with np.errstate(all="ignore"):
@@ -119,6 +127,11 @@ def arithmetic(symbol: str, a: Tensor, b: Tensor) -> Tensor:
         wide = np.complex128 if "c" in (a.array.dtype.kind, b.array.dtype.kind) else np.float64
         result = _FLOAT[symbol](a.array.astype(wide, copy=False), b.array.astype(wide, copy=False))
     return Tensor(np.asarray(result), dtype)
+
+
+def _native(x: Tensor) -> bool:
+    """Whether the elements are of a type that numpy itself widens."""
+    return x.elements.dtype.isbuiltin == 1
 
 
 def _exact_integers(symbol: str, a: Array, b: Array) -> Array:
@@ -170,14 +183,15 @@ def _compare_strings(symbol: str, a: Tensor, b: Tensor) -> Tensor:
     return Tensor(np.asarray(_ORDER[symbol](*sides), np.bool_), "bool")
 
 
-def _meet(a: Tensor, b: Tensor) -> None:
-    """Two tensors are about to meet under broadcasting."""
+def _meet(a: Tensor, b: Tensor) -> tuple[int, ...]:
+    """Two tensors are about to meet under broadcasting: the shape of the result."""
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError as complaint:
         raise Unknown(f"shapes {list(a.shape)} and {list(b.shape)} do not broadcast") from complaint
     check_size(shape)
     budget.spend(budget.PER_CALL + math.prod(shape))
+    return shape
 
 
 def _computes(a: object, b: object) -> bool:
@@ -197,7 +211,7 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _same_lists(a, b)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        budget.spend(a.array.size)
+        budget.spend(a.size)
         return a.shape == b.shape and bool(np.array_equal(a.array, b.array))
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _same_number(a, b)
@@ -210,7 +224,7 @@ def _same_number(a: object, b: object) -> bool:
     tensor, other = (a, b) if isinstance(a, Tensor) else (b, a)
     if not isinstance(tensor, Tensor) or not isinstance(other, (bool, int, float, tuple)):
         return False
-    if isinstance(other, tuple) and len(other) != tensor.array.size:
+    if isinstance(other, tuple) and len(other) != tensor.size:
         return False
     number = weak(other)
     return tensor.shape == number.shape and bool(np.array_equal(tensor.array, number.array))
@@ -236,7 +250,7 @@ def _same_lists(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
 
 def member(item: object, group: object) -> bool:
     """`item in group`, for lists."""
-    if isinstance(group, Tensor) and group.array.ndim == 1:
+    if isinstance(group, Tensor) and group.ndim == 1:
         group = tuple(group.array.tolist())
     if not isinstance(group, tuple):
         raise Unknown(f"{describe(group)} is not a list")

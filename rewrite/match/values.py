@@ -1,11 +1,11 @@
 """The values that expressions compute with, and the environment they are computed in.
 
-In: model constants, numbers, lists. Out: `Tensor` (a constant in working precision), `Env`, and
-`Unknown`, raised where something is not known or not computable.
+In: model constants, numbers, lists. Out: `Tensor` (a constant), `Env`, and `Unknown`, raised where
+something is not known or not computable.
 
 Constants are computed in float64 (int64 for integers) and rounded once, by `Tensor.rounded`, to the
-element type of the tensors they come from. A number has no element type of its own: it takes the
-type of the tensor that it meets.
+element type of the tensors they come from. What only moves elements keeps them as they are stored.
+A number has no element type of its own: it takes the type of the tensor that it meets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -34,6 +34,7 @@ MOST_ELEMENTS = 1 << 28
 element_limit: ContextVar[int] = ContextVar("element_limit", default=MOST_ELEMENTS)
 
 _INT64 = 1 << 63
+_WORKING = frozenset(map(np.dtype, (np.float64, np.int64, np.bool_, np.complex128)))
 _MISSING = object()
 
 
@@ -61,20 +62,45 @@ class ElementType(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A constant in working precision: float64, int64, bool, complex128 or object (strings).
+    """A constant: its elements as they are stored, or in working precision (float64, int64, bool,
+    complex128, object for strings).
 
     `dtype` is the element type it will be rounded to; None where it came from numbers alone.
     """
 
-    array: Array
-    dtype: str | None
+    __slots__ = ("_elements", "_wide", "dtype", "shape")
+
+    def __init__(self, elements: Array | Deferred, dtype: str | None) -> None:
+        self._elements = elements
+        self.dtype = dtype
+        self.shape: tuple[int, ...] = elements.shape
+        self._wide: Array | None = None
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.array!r}, {self.dtype!r})"
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self.array.shape
-        return shape
+    def elements(self) -> Array:
+        """The elements, computed when first asked for."""
+        if isinstance(self._elements, Deferred):
+            self._elements = self._elements.wide()
+        return self._elements
+
+    @property
+    def array(self) -> Array:
+        """The elements in working precision, widened when first asked for."""
+        if self._wide is None:
+            self._wide = _widened(self.elements)
+        return self._wide
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
     def reals(self) -> Array:
         """The elements as float64."""
@@ -87,29 +113,65 @@ class Tensor:
         name = self.dtype or dtype
         if name is None:
             raise Unknown("the element type of this constant is not known")
+        target = to_numpy(name)
+        if isinstance(self._elements, Deferred):
+            found = self._elements.rounded(target)
+            if found is not None:
+                return found
+        if self.elements.dtype == target:
+            # An array of its own: a part would keep the whole in memory.
+            return self.elements if self.elements.flags.owndata else self.elements.copy()
         return _round(self.array, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Arithmetic on float elements that is not done yet: where its result is only stored, numpy
+    widens, computes and rounds piece by piece, and float64 of the whole is never in memory."""
+
+    function: np.ufunc
+    left: Array
+    right: Array
+    shape: tuple[int, ...]
+
+    def wide(self) -> Array:
+        """In float64."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.function(self.left, self.right, dtype=np.float64))
+
+    def rounded(self, target: np.dtype[Any]) -> Array | None:
+        """Computed in float64, each element rounded once to a float type of numpy; None where that
+        is no such type or some element is not finite."""
+        if target.isbuiltin != 1 or target.kind != "f":
+            return None
+        found = np.empty(self.shape, target)
+        with np.errstate(all="ignore"):
+            self.function(self.left, self.right, out=found, dtype=np.float64, casting="unsafe")
+        return found if np.isfinite(found).all() else None
+
+
 def working(array: Array) -> Tensor:
-    """A model's constant in working precision."""
+    """A model's constant."""
     name = of_numpy(array.dtype)
     if name is None:
         raise Unknown(f"constants of type {array.dtype} are not computed with")
     check_size(array.shape)
-    with np.errstate(all="ignore"):  # a signalling NaN becomes a quiet one
-        return _widened(array, name)
-
-
-def _widened(array: Array, name: str) -> Tensor:
-    if name in ("string", "bool"):
-        return Tensor(array, name)
-    if name in DTYPE_CLASSES["f"]:
-        return Tensor(array.astype(np.float64), name)
-    if name in ("c64", "c128"):
-        return Tensor(array.astype(np.complex128), name)
     if name == "u64" and array.size and int(array.max()) >= _INT64:
         raise Unknown("a u64 constant does not fit int64")
-    return Tensor(array.astype(np.int64), name)
+    return Tensor(array, name)
+
+
+def _widened(array: Array) -> Array:
+    """The elements in working precision."""
+    if array.dtype in _WORKING or array.dtype.kind in "OUST":
+        return array
+    name = of_numpy(array.dtype)
+    if name in DTYPE_CLASSES["f"]:
+        wide: np.dtype[Any] = np.dtype(np.float64)
+    else:
+        wide = np.dtype(np.complex128 if array.dtype.kind == "c" else np.int64)
+    with np.errstate(all="ignore"):  # a signalling NaN becomes a quiet one
+        return array.astype(wide)
 
 
 def weak(value: object) -> Tensor:

@@ -6,6 +6,7 @@ The expected values come from exact rational arithmetic, not from the conversion
 from __future__ import annotations
 
 from fractions import Fraction
+from operator import add, mul, sub, truediv
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewrite.match.values import Tensor, Unknown, working
+from rewrite.match.builtins.tensors import flip, repeat, slice_, stack, transpose
+from rewrite.match.operators import arithmetic
+from rewrite.match.values import Tensor, Unknown, weak, working
 from rewrite.ops.dtypes import to_numpy
 
 FLOATS = ("f32", "f16", "bf16", "f8e4m3fn", "f8e5m2")
@@ -133,3 +136,65 @@ def test_integers_are_exact_beyond_float64():
     assert working(stored).rounded().tolist() == stored.tolist()
     with pytest.raises(Unknown, match="u64"):
         working(np.array([2**63], np.uint64))
+
+
+# --- what only moves, what is computed late ----------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s8", "u4", "u64", "c64", "bool"])
+def test_moved_elements_stay_as_they_are_stored(dtype):
+    stored = np.array([[0, 1, 1], [1, 0, 1]]).astype(to_numpy(dtype))
+    one = working(stored)
+    moves = {
+        "transpose": (transpose(one), stored.T),
+        "slice": (slice_(one, 1, 1, 3), stored[:, 1:3]),
+        "stack": (stack((one, one)), np.stack([stored, stored])),
+        "repeat": (repeat(one, 2), np.repeat(stored, 2, 0)),
+    }
+    for name, (found, expected) in moves.items():
+        assert found.elements.dtype == stored.dtype, name
+        rounded = found.rounded()
+        assert rounded.dtype == stored.dtype, name
+        assert rounded.flags.owndata, name  # a part does not keep the whole in memory
+        assert rounded.tobytes() == expected.tobytes(), name
+
+
+def test_a_signalling_nan_that_moves_keeps_its_bits():
+    bits = np.array([0x7F800001, 0xFFC00123, 0x3F800000], np.uint32)
+    moved = flip(working(bits.view(np.float32)), (0,)).rounded()
+    assert moved.view(np.uint32).tolist() == bits[::-1].tolist()
+
+
+def test_elements_of_different_types_meet_in_working_precision():
+    parts = (working(np.array([1.5], np.float32)), weak((2**24 + 1,)))
+    assert stack(parts[:1] * 2).elements.dtype == np.float32
+    joined = stack(parts).rounded()
+    assert joined.dtype == np.float32
+    assert joined.tolist() == [[1.5], [16777216.0]]  # 2^24 + 1 is no float32
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/"])
+def test_arithmetic_is_float64_rounded_once(symbol, dtype):
+    """Python's own floats are float64, one operation at a time; operands are broadcast."""
+    rng = np.random.default_rng(5)
+    a = rng.uniform(0.5, 2, (3, 1)).astype(to_numpy(dtype))
+    b = rng.uniform(0.5, 2, (1, 4)).astype(to_numpy(dtype))
+    found = arithmetic(symbol, working(a), working(b))
+    assert found.shape == (3, 4)
+    assert found.dtype == dtype
+    python = {"+": add, "-": sub, "*": mul, "/": truediv}[symbol]
+    wide = [[python(float(x), float(y)) for y in b[0]] for x in a[:, 0]]
+    assert found.array.tolist() == wide
+    assert found.rounded().tobytes() == Tensor(np.array(wide), dtype).rounded().tobytes()
+    again = arithmetic(symbol, working(a), working(b)).rounded()  # not asked for in float64
+    assert again.tobytes() == found.rounded().tobytes()
+
+
+def test_late_arithmetic_that_overflows_is_unknown():
+    large = working(np.array([3e38, 1.0], np.float32))
+    with pytest.raises(Unknown, match="overflows f32"):
+        arithmetic("*", large, weak(2.0)).rounded()
+    infinite = working(np.array([np.inf, 1.0], np.float32))
+    assert arithmetic("*", infinite, weak(2.0)).rounded().tolist() == [np.inf, 2.0]
+    assert arithmetic("*", large, weak(2)).array.dtype == np.float64

@@ -22,7 +22,7 @@ Ufunc = Callable[..., Array]
 
 def met(*tensors: Tensor) -> None:
     """Tensors are about to meet under broadcasting."""
-    shape = np.broadcast_shapes(*(t.array.shape for t in tensors))
+    shape = np.broadcast_shapes(*(t.shape for t in tensors))
     check_size(shape)
     budget.spend(math.prod(shape))
 
@@ -32,7 +32,7 @@ def apply(function: Ufunc, *tensors: Tensor) -> Tensor:
     met(*tensors)
     dtype = tensors[0].dtype
     for tensor in tensors[1:]:
-        dtype = join_dtypes(Tensor(tensor.array, dtype), tensor)
+        dtype = join_dtypes(Tensor(tensor.elements, dtype), tensor)
     for tensor in tensors:
         if tensor.array.dtype.kind == "O":
             raise Unknown("a string is not a number")

@@ -17,8 +17,8 @@ def len_(list_: object) -> int:
     """How many items a list has; of a vector, how many elements."""
     if isinstance(list_, tuple):
         return len(list_)
-    if isinstance(list_, Tensor) and list_.array.ndim:
-        return len(list_.array)
+    if isinstance(list_, Tensor) and list_.ndim:
+        return list_.shape[0]
     raise Unknown(f"{describe(list_)} is not a list")
 
 
@@ -39,7 +39,7 @@ def ints(x: Ints) -> Items:
 @builtin
 def numbers(x: Tensor) -> Items:
     """A constant of rank 0 or 1 as a list of numbers."""
-    if x.array.ndim > 1:
+    if x.ndim > 1:
         raise Unknown("the constant is not a vector")
     return tuple(x.array.reshape(-1).tolist())
 

@@ -69,7 +69,7 @@ def all_equal(x: Tensor, value: Tensor) -> bool:
 @builtin
 def uniform(x: Tensor) -> bool:
     """Whether all elements are equal."""
-    return x.array.size > 0 and bool((x.array == x.array.reshape(-1)[0]).all())
+    return x.size > 0 and bool((x.array == x.array.reshape(-1)[0]).all())
 
 
 @builtin
@@ -142,7 +142,7 @@ def power_of_two(x: Tensor) -> bool:
 @builtin
 def is_identity_matrix(x: Tensor) -> bool:
     """Whether the last two axes hold the identity matrix."""
-    if x.array.ndim < 2 or x.shape[-1] != x.shape[-2]:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         return False
     check_size(x.shape[-2:])
     return bool((x.array == np.eye(x.shape[-1])).all())
@@ -157,7 +157,7 @@ def is_ascending(x: Tensor) -> bool:
 @builtin
 def is_arange(x: Tensor) -> bool:
     """Whether a vector is [0, 1, ..., n - 1]."""
-    return x.array.ndim == 1 and bool(np.array_equal(x.array, np.arange(len(x.array))))
+    return x.ndim == 1 and bool(np.array_equal(x.array, np.arange(x.size)))
 
 
 @builtin

@@ -117,7 +117,7 @@ def sound(env: Env, x: object) -> bool:
 
 
 def _right_scale(scale: Tensor) -> bool:
-    if scale.array.dtype.kind != "f" or not scale.array.size:
+    if scale.array.dtype.kind != "f" or not scale.size:
         return False
     least = {"f16": 2.0**-14, "f64": 2.0**-1022}.get(scale.dtype or "f32", 2.0**-126)
     return bool((np.isfinite(scale.array) & (scale.array >= least)).all())

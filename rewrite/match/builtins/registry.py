@@ -174,7 +174,7 @@ def _caller(
 def _extent(argument: Tensor | tuple[object, ...]) -> int:
     """How much there is of an argument, in elements."""
     if isinstance(argument, Tensor):
-        return argument.array.size
+        return argument.size
     return budget.PER_ITEM * len(argument)
 
 
@@ -185,7 +185,7 @@ def to_number(env: Env, value: object) -> int | float:
     if isinstance(value, Symbol):
         raise Unknown(f"the size {value} is not known")
     tensor = env.tensor(value)
-    if tensor.array.size != 1 or tensor.array.dtype.kind not in "bif":
+    if tensor.size != 1 or tensor.array.dtype.kind not in "bif":
         raise Unknown(f"{describe(value)} is not one number")
     item: int | float = tensor.array.reshape(()).item()
     return item
@@ -206,7 +206,7 @@ def to_ints(env: Env, value: object) -> tuple[int, ...]:
     if isinstance(value, tuple):
         return tuple(to_int(env, item) for item in value)
     tensor = env.tensor(value)
-    if tensor.array.ndim > 1:
+    if tensor.ndim > 1:
         raise Unknown(f"{describe(value)} is not a list of integers")
     return tuple(to_int(env, item) for item in tensor.array.reshape(-1).tolist())
 
@@ -215,7 +215,7 @@ def to_items(env: Env, value: object) -> tuple[object, ...]:
     """A list; a constant of rank 1 counts as the list of its elements."""
     if isinstance(value, tuple):
         return value
-    if isinstance(value, Tensor) and value.array.ndim == 1:
+    if isinstance(value, Tensor) and value.ndim == 1:
         return tuple(value.array.tolist())
     raise Unknown(f"{describe(value)} is not a list")
 

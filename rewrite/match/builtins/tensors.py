@@ -1,6 +1,7 @@
 """Functions that move, join and reduce constants.
 
-In: tensors in working precision. Out: the same, of a new shape. Axes may be negative.
+In: constants. Out: the same, of a new shape; what only moves elements keeps them as they are
+stored. Axes may be negative.
 """
 
 from __future__ import annotations
@@ -36,55 +37,55 @@ def along(v: Tensor, axis: int, rank: int) -> Tensor:
     """A vector laid along one axis of a tensor of that rank: shape [1, ..., n, ..., 1]."""
     if not 0 <= rank <= MOST_RANK:
         raise Unknown(f"there is no constant of rank {rank}")
-    if v.array.size == 1:
-        return _same(v, v.array.reshape((1,) * rank))
-    if v.array.ndim != 1:
-        raise Unknown(f"a constant of rank {v.array.ndim} is not a vector")
+    if v.size == 1:
+        return _same(v, v.elements.reshape((1,) * rank))
+    if v.ndim != 1:
+        raise Unknown(f"a constant of rank {v.ndim} is not a vector")
     shape = [1] * rank
-    shape[lists.axis(axis, rank)] = v.array.size
-    return _same(v, v.array.reshape(shape))
+    shape[lists.axis(axis, rank)] = v.size
+    return _same(v, v.elements.reshape(shape))
 
 
 @builtin
 def reshape(v: Tensor, shape: Ints) -> Tensor:
     """The elements in another shape; one size may be -1."""
-    return _same(v, v.array.reshape(shape))
+    return _same(v, v.elements.reshape(shape))
 
 
 @builtin
 def flatten(v: Tensor) -> Tensor:
     """The elements as a vector."""
-    return _same(v, v.array.reshape(-1))
+    return _same(v, v.elements.reshape(-1))
 
 
 @builtin
 def transpose(v: Tensor, perm: Ints | None = None) -> Tensor:
     """Axes in the order of `perm`; without it, reversed."""
-    return _same(v, np.transpose(v.array, perm))
+    return _same(v, np.transpose(v.elements, perm))
 
 
 @builtin
 def permute(v: Tensor, perm: Ints) -> Tensor:
     """Axes in the order of `perm`."""
-    return _same(v, np.transpose(v.array, perm))
+    return _same(v, np.transpose(v.elements, perm))
 
 
 @builtin
 def swap_last(v: Tensor) -> Tensor:
     """The last two axes exchanged, as a transposed matrix."""
-    return _same(v, np.swapaxes(v.array, -1, -2))
+    return _same(v, np.swapaxes(v.elements, -1, -2))
 
 
 @builtin
 def squeeze(v: Tensor, axes: Ints | None = None) -> Tensor:
     """Without the axes of size 1 named, or without all of them."""
-    return _same(v, np.squeeze(v.array, axes))
+    return _same(v, np.squeeze(v.elements, axes))
 
 
 @builtin
 def unsqueeze(v: Tensor, axes: Ints) -> Tensor:
     """With new axes of size 1 at these places of the result."""
-    return _same(v, np.expand_dims(v.array, axes))
+    return _same(v, np.expand_dims(v.elements, axes))
 
 
 @builtin
@@ -92,32 +93,32 @@ def expand(v: Tensor, shape: Ints) -> Tensor:
     """As ONNX's Expand: repeated along axes of size 1, of the constant or of the shape."""
     met = np.broadcast_shapes(v.shape, shape)
     check_size(met)
-    return _same(v, np.broadcast_to(v.array, met))
+    return _same(v, np.broadcast_to(v.elements, met))
 
 
 @builtin
 def broadcast_to(v: Tensor, shape: Ints) -> Tensor:
     """Repeated until it has the shape, axes of size 1 that are too many in front dropped."""
-    extra = max(0, v.array.ndim - len(shape))
+    extra = max(0, v.ndim - len(shape))
     if any(n != 1 for n in v.shape[:extra]):
         raise Unknown("the constant has a larger rank than the shape")
     check_size(shape)
-    return _same(v, np.broadcast_to(v.array.reshape(v.shape[extra:]), shape))
+    return _same(v, np.broadcast_to(v.elements.reshape(v.shape[extra:]), shape))
 
 
 @builtin
 def repeat(v: Tensor, n: int, axis: int = 0) -> Tensor:
     """Every entry of an axis n times in a row."""
-    check_size((v.array.size, n))
-    return _same(v, np.repeat(v.array, n, axis))
+    check_size((v.size, n))
+    return _same(v, np.repeat(v.elements, n, axis))
 
 
 @builtin
 def varies_along(v: Tensor, axis: int, rank: int) -> bool:
     """Whether the constant, met with a tensor of that rank, differs along this axis only."""
-    if v.array.ndim > rank:
+    if v.ndim > rank:
         return False
-    padded = (1,) * (rank - v.array.ndim) + v.shape
+    padded = (1,) * (rank - v.ndim) + v.shape
     place = lists.axis(axis, rank)
     return all(n == 1 for i, n in enumerate(padded) if i != place)
 
@@ -127,26 +128,26 @@ def per_axis(v: Tensor, axis: int, rank: int) -> Tensor:
     """A constant that differs along this axis only, as a vector."""
     if not varies_along(v, axis, rank):
         raise Unknown("the constant does not lie along one axis")
-    return _same(v, v.array.reshape(-1))
+    return _same(v, v.elements.reshape(-1))
 
 
 @builtin
 def tile(v: Tensor, repeats: Ints) -> Tensor:
     """Repeated so many times along each axis."""
-    padded = (1,) * (len(repeats) - v.array.ndim) + v.array.shape
+    padded = (1,) * (len(repeats) - v.ndim) + v.shape
     if len(padded) != len(repeats):
         raise Unknown("tile needs one count for each axis")
     if min(repeats, default=0) < 0:
         raise Unknown("tile cannot repeat less than no time")
     # numpy goes axis by axis: a last count of 0 does not spare it the ones before
     check_size(tuple(max(1, n) * max(1, r) for n, r in zip(padded, repeats, strict=True)))
-    return _same(v, np.tile(v.array, repeats))
+    return _same(v, np.tile(v.elements, repeats))
 
 
 @builtin
 def pad(v: Tensor, pads: Ints, value: float = 0) -> Tensor:
     """Padded as ONNX's Pad does: all starts, then all ends; negative counts crop."""
-    rank = v.array.ndim
+    rank = v.ndim
     if len(pads) != 2 * rank:
         raise Unknown("pad needs a start and an end for each axis")
     starts, ends = pads[:rank], pads[rank:]
@@ -158,6 +159,8 @@ def pad(v: Tensor, pads: Ints, value: float = 0) -> Tensor:
         slice(max(0, -a), n - max(0, -b)) for n, a, b in zip(v.shape, starts, ends, strict=True)
     )
     widths = [(max(0, a), max(0, b)) for a, b in zip(starts, ends, strict=True)]
+    if type(value) is int and value == 0:  # of any type as it is stored
+        return _same(v, np.pad(v.elements[keep], widths))
     array = v.array[keep]
     if isinstance(value, float) and array.dtype.kind == "i":
         array = array.astype(np.float64)
@@ -167,7 +170,7 @@ def pad(v: Tensor, pads: Ints, value: float = 0) -> Tensor:
 @builtin
 def flip(v: Tensor, axes: Ints) -> Tensor:
     """In reverse order along the axes."""
-    return _same(v, np.flip(v.array, axes))
+    return _same(v, np.flip(v.elements, axes))
 
 
 @builtin
@@ -181,24 +184,31 @@ def concat(env: Env, *parts: object, axis: int = 0) -> object:
         return tuple(item for part in lists for item in part)
     tensors = tuple(env.tensor(p) for p in parts)
     _check_joined(tensors)
-    return Tensor(np.concatenate([t.array for t in tensors], axis), _joint(tensors))
+    return Tensor(np.concatenate(_alike(tensors), axis), _joint(tensors))
 
 
 @builtin
 def stack(list_: Tensors, axis: int = 0) -> Tensor:
     """The constants of a list side by side along a new axis."""
     _check_joined(list_)
-    return Tensor(np.stack([t.array for t in list_], axis), _joint(list_))
+    return Tensor(np.stack(_alike(list_), axis), _joint(list_))
+
+
+def _alike(tensors: Tensors) -> list[Array]:
+    """The elements as they are stored; in working precision where that differs."""
+    first = tensors[0].elements.dtype
+    same = all(t.elements.dtype == first for t in tensors)
+    return [t.elements if same else t.array for t in tensors]
 
 
 def _check_joined(tensors: Tensors) -> None:
-    check_size((sum(t.array.size for t in tensors),))
+    check_size((sum(t.size for t in tensors),))
 
 
 def _joint(tensors: Tensors) -> str | None:
     joint = tensors[0]
     for tensor in tensors[1:]:
-        joint = Tensor(joint.array, join_dtypes(joint, tensor))
+        joint = Tensor(joint.elements, join_dtypes(joint, tensor))
     return joint.dtype
 
 
@@ -209,15 +219,15 @@ def split(v: Tensor, sizes: Ints, axis: int = 0) -> Items:
         raise Unknown("the sizes do not add up to the axis")
     budget.spend(8 * budget.PER_ITEM * len(sizes))
     cuts = np.cumsum(sizes)[:-1]
-    return tuple(_same(v, part) for part in np.split(v.array, cuts, axis))
+    return tuple(_same(v, part) for part in np.split(v.elements, cuts, axis))
 
 
 @builtin
 def slice_(v: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
     """The elements from `start` to before `stop` of one axis."""
-    keep = [slice(None)] * v.array.ndim
+    keep = [slice(None)] * v.ndim
     keep[axis] = slice(start, stop, step)
-    return _same(v, v.array[tuple(keep)])
+    return _same(v, v.elements[tuple(keep)])
 
 
 @builtin
@@ -225,9 +235,9 @@ def gather(v: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     """The entries of one axis at these indices, as ONNX's Gather."""
     if indices.array.dtype.kind != "i":
         raise Unknown("indices are integers")
-    rest = v.array.size // max(1, v.shape[axis])
-    check_size((indices.array.size, rest))
-    return _same(v, np.take(v.array, indices.array, axis))
+    rest = v.size // max(1, v.shape[axis])
+    check_size((indices.size, rest))
+    return _same(v, np.take(v.elements, indices.array, axis))
 
 
 @builtin
@@ -235,9 +245,9 @@ def take(env: Env, data: object, indices: Tensor) -> object:
     """The entries of the first axis at these indices; of a list, its items."""
     if not isinstance(data, tuple):
         return gather(env.tensor(data), indices)
-    if indices.array.ndim == 0:
+    if indices.ndim == 0:
         return data[int(indices.array)]
-    if indices.array.ndim > 1:
+    if indices.ndim > 1:
         return gather(env.tensor(data), indices)
     return tuple(data[i] for i in indices.array.tolist())
 
@@ -252,7 +262,7 @@ def cumsum(v: Tensor, axis: int) -> Tensor:
 @builtin
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The matrix product, as ONNX's MatMul."""
-    if a.array.ndim == 0 or b.array.ndim == 0:
+    if a.ndim == 0 or b.ndim == 0:
         raise Unknown("matmul takes no constant of rank 0")
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, *a.shape[-2:-1], *b.shape[-1:])
@@ -285,7 +295,7 @@ def _check_sum(x: Tensor) -> None:
 @builtin
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """The inner product of two vectors."""
-    if a.array.ndim != 1 or b.array.ndim != 1:
+    if a.ndim != 1 or b.ndim != 1:
         raise Unknown("dot takes two vectors")
     return Tensor(_product(np.dot, a, b), join_dtypes(a, b))
 
@@ -293,16 +303,16 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 @builtin
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """The matrix of products of the elements of two vectors."""
-    check_size((a.array.size, b.array.size))
+    check_size((a.size, b.size))
     return Tensor(_product(np.outer, a, b), join_dtypes(a, b))
 
 
 @builtin
 def diag(v: Tensor) -> Tensor:
     """The diagonal of a matrix, or the matrix with this diagonal."""
-    if v.array.ndim == 1:
-        check_size((v.array.size, v.array.size))
-    return _same(v, np.diag(v.array))
+    if v.ndim == 1:
+        check_size((v.size, v.size))
+    return _same(v, np.diag(v.elements))
 
 
 @builtin
@@ -332,7 +342,7 @@ def prod(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
 @builtin
 def mean(x: Tensor, axis: Ints | None = None, keep: bool = False) -> Tensor:
     """The mean of all elements, or along the axes."""
-    if x.array.size == 0:
+    if x.size == 0:
         raise Unknown("nothing has no mean")
     return _same(x, np.mean(x.array, axis, keepdims=keep))
 
@@ -359,7 +369,7 @@ def argmax(x: Tensor) -> int:
 def full(shape: Ints, value: Tensor) -> Tensor:
     """A constant of this shape, every element the value."""
     check_size(shape)
-    if value.array.size != 1:
+    if value.size != 1:
         raise Unknown("full takes one number")
     return _same(value, np.full(shape, value.array.reshape(())))
 

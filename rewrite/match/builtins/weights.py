@@ -22,11 +22,11 @@ _ONE = np.ones((), np.float64)
 
 def _channels(b: Tensor, *others: Tensor) -> None:
     """Refuse biases and scales that are not one number, or one for each channel."""
-    size = b.array.size
-    if size == 0 or max(b.array.shape, default=1) != size:
+    size = b.size
+    if size == 0 or max(b.shape, default=1) != size:
         raise Unknown("the bias is no vector")
     for other in others:
-        if other.array.size not in (1, size):
+        if other.size not in (1, size):
             raise Unknown("there are not as many scales as biases")
         numbers = other.reals()
         if not (np.isfinite(numbers) & (numbers > 0)).all():
@@ -92,9 +92,9 @@ def turned(w: Tensor, zero: Tensor, factor: Tensor) -> Tensor:
 
     Where it is negative they are reflected at their zero point, where it is 0 they are that.
     """
-    if w.array.dtype.kind != "i" or w.array.ndim == 0 or w.dtype is None:
+    if w.array.dtype.kind != "i" or w.ndim == 0 or w.dtype is None:
         raise Unknown("weights are no codes")
-    shape = (-1,) + (1,) * (w.array.ndim - 1)
+    shape = (-1,) + (1,) * (w.ndim - 1)
     sign = np.sign(factor.reals()).astype(np.int64).reshape(shape)
     middle = zero.array.astype(np.int64).reshape(shape)
     found = middle + sign * (w.array - middle)
@@ -107,9 +107,9 @@ def turned(w: Tensor, zero: Tensor, factor: Tensor) -> Tensor:
 @builtin
 def only_axis(v: Tensor, rank: int) -> int:
     """The axis of a tensor of that rank along which a constant that meets it differs; no other."""
-    if v.array.ndim > rank:
+    if v.ndim > rank:
         raise Unknown("the constant has more axes")
-    sizes = (1,) * (rank - v.array.ndim) + v.shape
+    sizes = (1,) * (rank - v.ndim) + v.shape
     found = [k for k, size in enumerate(sizes) if size != 1]
     if len(found) != 1:
         raise Unknown("the constant does not differ along one axis")
@@ -119,6 +119,6 @@ def only_axis(v: Tensor, rank: int) -> int:
 @builtin
 def per_row(v: Tensor, size: int) -> Tensor:
     """A constant of one element, or of that many, as a vector of that many."""
-    if v.array.size not in (1, size):
-        raise Unknown(f"the constant has {v.array.size} elements, not {size}")
-    return Tensor(np.array(np.broadcast_to(v.array.reshape(-1), (size,))), v.dtype)
+    if v.size not in (1, size):
+        raise Unknown(f"the constant has {v.size} elements, not {size}")
+    return Tensor(np.array(np.broadcast_to(v.elements.reshape(-1), (size,))), v.dtype)
