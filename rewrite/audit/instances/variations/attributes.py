@@ -1,0 +1,119 @@
+"""Other attributes: values the operator may have, those that the rule names, none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import onnx
+from onnx import AttributeProto, helper
+
+from rewrite.audit.instances.draft import Draft
+from rewrite.audit.instances.hints import Hints
+from rewrite.audit.instances.registry import Change, variation
+from rewrite.audit.instances.variations.opsets import opset_of
+from rewrite.ops import schemas
+from rewrite.schema import DTYPE_ATTRIBUTES, DTYPES, AttributeSchema
+
+# What strings an attribute may be (onnx/defs gives them in words only).
+_WORDS = {
+    "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+    "mode": ("nearest", "linear", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "avg"),
+    "coordinate_transformation_mode": (
+        "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_crop_and_resize",
+    ),
+    "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
+    "reduction": ("none", "add", "mul", "max", "min"),
+    "direction": ("LEFT", "RIGHT", "forward", "reverse", "bidirectional"),
+    "approximate": ("none", "tanh"),
+    "padding_mode": ("zeros", "border", "reflection"),
+}  # fmt: skip
+_INTS = (0, 1, -1, 2, -2, 3)
+_FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, 1e30)
+
+
+@variation("attribute")
+def values(draft: Draft, hints: Hints) -> Iterator[Change]:
+    """An attribute has another value; those that the schema knows and the node does not give, too."""
+    for i, node in enumerate(draft.nodes):
+        schema = schemas.lookup(_domain(node), node.op_type, opset_of(draft))
+        if schema is None:
+            continue
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
+        for name, known in schema.attributes.items():
+            for value in _candidates(name, known, given.get(name), hints):
+                label = f"{node.op_type} {name} = {_text(value)}"
+                yield Change(label, partial(_set, index=i, name=name, value=value))
+
+
+@variation("default attribute")
+def defaults(draft: Draft, _: Hints) -> Iterator[Change]:
+    """An attribute is not given."""
+    for i, node in enumerate(draft.nodes):
+        for attribute in node.attribute:
+            if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+                label = f"{node.op_type} without {attribute.name}"
+                yield Change(label, partial(_remove, index=i, name=attribute.name))
+
+
+def _candidates(
+    name: str, known: AttributeSchema, given: object, hints: Hints
+) -> list[object]:
+    now = known.default if given is None else given
+    if isinstance(now, bytes):
+        now = now.decode("utf-8", "replace")
+    found: list[object] = []
+    if known.kind == "string":
+        found = [*_WORDS.get(name, ()), *(hints.words if name in _WORDS else ())]
+    elif known.kind == "int":
+        found = _ints(name, now, hints)
+    elif known.kind == "float":
+        found = [*_FLOATS, *hints.numbers]
+    elif known.kind == "ints" and now is not None:
+        found = _lists(list(now))  # type: ignore[call-overload]
+    return [v for v in _unique(found) if v != now]
+
+
+def _ints(name: str, now: object, hints: Hints) -> list[object]:
+    if name in DTYPE_ATTRIBUTES:
+        return [DTYPES[t] for t in hints.dtypes]
+    near = [now + 1, now - 1] if isinstance(now, int) else []
+    named = [int(n) for n in hints.numbers if n == int(n) and abs(n) < 1 << 31]
+    return [*_INTS, *near, *named]
+
+
+def _lists(now: list[int]) -> list[object]:
+    found: list[object] = [[n] * len(now) for n in (1, 2, 0)] if now else []
+    found.append(now[::-1])
+    found.append([n - len(now) for n in now])
+    for place in range(min(len(now), 6)):
+        for step in (1, -1):
+            found.append([n + step * (i == place) for i, n in enumerate(now)])
+    found.append(now[1:])
+    found.append([*now[1:], *now[:1]])
+    return found
+
+
+def _unique(found: list[object]) -> list[object]:
+    return list({repr(v): v for v in found}.values())
+
+
+def _text(value: object) -> str:
+    return repr(value).replace("'", '"')
+
+
+def _set(draft: Draft, index: int, name: str, value: object) -> None:
+    _remove(draft, index, name)
+    draft.graph.node[index].attribute.append(helper.make_attribute(name, value))
+
+
+def _remove(draft: Draft, index: int, name: str) -> None:
+    node = draft.graph.node[index]
+    kept = [a for a in node.attribute if a.name != name]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+
+
+def _domain(node: onnx.NodeProto) -> str:
+    return "" if node.domain == "ai.onnx" else node.domain
