@@ -23,6 +23,9 @@ from rewrite.match.expr import compile_condition
 from rewrite.match.rule import CompiledRule, Condition
 from rewrite.match.structure import operator_words
 
+# Failures that are ways for one test not to hold.
+_TESTED = {"overridable": "const"}
+
 # Failures that say that a value is nothing like what is written, not that one test does not hold.
 STRUCTURAL = ("operator", "output", "graph", "operands", "absent", "bag", "chain", "siblings")
 
@@ -95,7 +98,9 @@ class Tests:
 
     def key(self, code: str, span: Span | None) -> str:
         """The key of the failure; its code where it is about the rule as a whole."""
-        return code if span is None else self.keys.get((code, span), code)
+        if span is None:
+            return code
+        return self.keys.get((_TESTED.get(code, code), span), code)
 
 
 @lru_cache(maxsize=1024)

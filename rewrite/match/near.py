@@ -59,12 +59,22 @@ class Near:
     """
 
     violations: tuple[Violation, ...]
-    nodes: tuple[ir.Node, ...]
-    names: Mapping[str, object]
-    branches: frozenset[str]
+    scope: Env  # what conditions were computed in
     forms: frozenset[int]
     orders: Mapping[int, tuple[int, ...]]
     atoms: Mapping[str, bool | None]
+
+    @property
+    def nodes(self) -> tuple[ir.Node, ...]:
+        return self.scope.nodes
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        return self.scope.names
+
+    @property
+    def branches(self) -> frozenset[str]:
+        return self.scope.branches
 
 
 def near(
@@ -170,7 +180,24 @@ class _NearSearch(Search):
         if any_way:
             return False
         failure = Failure(code, reason, form.span, subject)
-        return self._pay(failure, max(1, _operators(form)), frozenset(self._lost(form, set())))
+        price = max(1, self._operators(form, set()))
+        return self._pay(failure, price, frozenset(self._lost(form, set())))
+
+    def _operators(self, form: f.Form, seen: set[int]) -> int:
+        """How many operators are written in a form and in the statements that it leads to."""
+        count = 0
+        for part in f.walk(form):
+            if isinstance(part, f.Bag):
+                count += len(part.items) - 1
+            elif isinstance(part, f.Chain):
+                count += part.least
+            elif isinstance(part, f.Op):
+                count += 1
+            elif isinstance(part, f.Reference) and part.name not in self.names:
+                if part.statement not in seen:
+                    seen.add(part.statement)
+                    count += self._operators(self.pattern.statements[part.statement].form, seen)
+        return count
 
     def _lost(self, form: f.Form, seen: set[int]) -> Iterator[str]:
         """The names that the form would bind, and those of statements that it leads to."""
@@ -257,15 +284,8 @@ class _NearSearch(Search):
         formulas += [c.formula for c in self.tests.wheres if c.when is None or env.holds(c.when)]
         for violated in self._violated(formulas, env, told):
             if len(violated) <= left:
-                yield Near(
-                    (*fixed, *violated),
-                    nodes,
-                    names,
-                    branches,
-                    frozenset(self.way),
-                    dict(self.orders),
-                    told,
-                )
+                seen = (*fixed, *violated)
+                yield Near(seen, env, frozenset(self.way), dict(self.orders), told)
 
     def _all_lost(self) -> frozenset[str]:
         lost = frozenset().union(*(one.lost for one in self.paid))
@@ -367,19 +387,6 @@ def _first_of_each(failures: Sequence[Failure]) -> list[Failure]:
     """One failure per part of the rule and value."""
     found = {(x.code, x.span, id(x.subject)): x for x in reversed(failures)}
     return list(reversed(found.values()))
-
-
-def _operators(form: f.Form) -> int:
-    """How many operators are written in a form."""
-    count = 0
-    for part in f.walk(form):
-        if isinstance(part, f.Bag):
-            count += len(part.items) - 1
-        elif isinstance(part, f.Chain):
-            count += part.least
-        elif isinstance(part, f.Op):
-            count += 1
-    return count
 
 
 def _reads(rule: CompiledRule) -> Mapping[str, frozenset[str]]:

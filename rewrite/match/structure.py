@@ -144,8 +144,10 @@ def type_mismatches(
     Where the shape is that of the pattern, its named sizes are added to `names` at the end.
     """
     if test.const and facts.constant(value) is None:
-        overridable = facts.is_overridable(value)
-        yield "const", "it can be overridden by the caller" if overridable else "it is not constant"
+        if facts.is_overridable(value):
+            yield "overridable", "it can be overridden by the caller"
+        else:
+            yield "const", "it is not constant"
     if test.dtypes is None and test.shape is None:
         return
     found = facts.type(value)

@@ -1,0 +1,1 @@
+"""Why a rule does not apply: `rewrite explain`."""

@@ -1,0 +1,63 @@
+"""Say why a rule does not apply to a model.
+
+With --rule and --node: the smallest set of facts that would have to be different at
+that node, each with a reason code and its place in the rule; for a node that is gone,
+which rule took it. With --rule alone: where in the whole model the rule nearly
+applies, by reason. With --node alone: what every rule of the target says about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rewrite.cli.console import working, write_text
+from rewrite.engine.ledger import CLASSES
+from rewrite.errors import error, visible
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="an ONNX file")
+    add(
+        "--target",
+        required=True,
+        metavar="T",
+        help="a name from `rewrite targets`, or a .yaml file",
+    )
+    add("--rule", metavar="R", help="the name of a rule")
+    add("--node", metavar="N", help="the name of a node, or of one of its outputs")
+    add(
+        "--rules",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="one more pack, a folder or the name of a shipped one; repeatable",
+    )
+    add("--max-class", choices=CLASSES, help="use only rules that claim this or better")
+    add("--json", metavar="FILE", help="the answer as JSON; - for stdout, instead of the text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.rule is None and arguments.node is None:
+        raise error("RW002", "--rule or --node says what is to be explained")
+    from rewrite.api import find_target, matcher_for
+    from rewrite.audit.explain.answer import answer, text
+    from rewrite.audit.explain.story import tell
+
+    limit = arguments.max_class or CLASSES[-1]
+    target = find_target(arguments.target)
+    matcher = matcher_for(target, arguments.rules, limit)
+    with working(f"rewriting {arguments.model.name}"):
+        story = tell(arguments.model, target, matcher, limit)
+    found = answer(story, arguments.rule, arguments.node)
+    if arguments.json:
+        written = json.dumps(found.to_json(), indent=2) + "\n"
+        if arguments.json == "-":
+            sys.stdout.write(written)
+            return 0
+        write_text(Path(arguments.json), written)
+    print("\n".join(map(visible, text(found))))
+    return 0
