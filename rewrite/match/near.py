@@ -193,9 +193,9 @@ class _NearSearch(Search):
                 count += part.least
             elif isinstance(part, f.Op):
                 count += 1
-            elif isinstance(part, f.Reference) and part.name not in self.names:
-                if part.statement not in seen:
-                    seen.add(part.statement)
+            elif isinstance(part, f.Reference) and part.statement not in seen:
+                seen.add(part.statement)
+                if part.name not in self.names:
                     count += self._operators(self.pattern.statements[part.statement].form, seen)
         return count
 

@@ -96,9 +96,9 @@ def _no_rule(story: Story, name: str) -> Exception:
             break
         whose = f"it is a rule of pack `{origin.pack}`; --rules {origin.pack} adds the pack"
         return error("RW740", message, hint=whose)
-    return error(
-        "RW740", message, hint=hint or f"`rewrite targets {story.target.name}` lists its packs"
-    )
+    listed = f"`rewrite targets {story.target.name}` lists its packs"
+    meant = suggestion(name, [rule.name for rule in story.rules])
+    return error("RW740", message, hint=meant or listed)
 
 
 def _plain(value: object) -> Any:

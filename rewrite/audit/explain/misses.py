@@ -88,7 +88,7 @@ def of_rule(
         if (node.domain, node.op_type) not in rule.anchors:
             continue
         ways = near(rule, node, state.facts, story.target, most)
-        if ways:
+        if ways and 2 * len(ways[0].nodes) >= rule.size:
             found.append(_miss(story, rule, node, state, ways))
         if time.monotonic() > end:
             return grouped(found), True
@@ -96,10 +96,13 @@ def of_rule(
 
 
 def of_node(story: Story, node: ir.Node, state: State, most: int) -> tuple[Miss, ...]:
-    """What every rule says about a node, the nearest first; those that are far say nothing."""
+    """What every rule says about a node, the nearest first.
+
+    A rule of whose operators less than half are there says nothing.
+    """
     found = [at_node(story, rule, node, state, most) for rule in story.rules]
-    kept = [miss for miss in found if all(r.code not in ("far", "operator") for r in miss.reasons)]
-    return tuple(sorted(kept, key=_distance))
+    near_enough = [miss for miss in found if 2 * len(miss.matched) >= miss.size]
+    return tuple(sorted(near_enough, key=_distance))
 
 
 def grouped(misses: Iterable[Miss]) -> tuple[Grouped, ...]:
