@@ -63,7 +63,7 @@ def requantization(
     """
     name, choose = requantizer_of(env, once)
     clamp = Clamp(zero_point, low, high, dtype)
-    ratio = [r / (count * _positive(over)) for r in _ratio(scale, to)]
+    ratio = _ratio(scale, to, count * _positive(over))
     try:
         return Requantization(prove(name, ratio, clamp, bound, choose), clamp, bound)
     except QuantError as error:
@@ -76,15 +76,16 @@ def _positive(number: float) -> Fraction:
     return Fraction(number)
 
 
-def _ratio(scale: Tensor, to: Tensor) -> list[Fraction]:
-    """Exact: a product of two float32 is a float64."""
+def _ratio(scale: Tensor, to: Tensor, divisor: Fraction) -> list[Fraction]:
+    """scale / (to · divisor), exact: a product of two float32 is a float64."""
     over, under = scale.reals().reshape(-1), to.reals().reshape(-1)
     if min(over.size, under.size) != 1:
         raise Unknown("either the scales of the sums or those of the codes are one number")
     if not (np.isfinite(over).all() and np.isfinite(under).all() and (under != 0).all()):
         raise Unknown("a scale is not a finite number other than 0")
-    pairs = zip(*np.broadcast_arrays(over, under), strict=True)
-    return [Fraction(float(a)) / Fraction(float(b)) for a, b in pairs]
+    above = [float(x).as_integer_ratio() for x in over] * under.size
+    below = [(Fraction(float(x)) * divisor).as_integer_ratio() for x in under] * over.size
+    return [Fraction(a * d, b * c) for (a, b), (c, d) in zip(above, below, strict=True)]
 
 
 @builtin

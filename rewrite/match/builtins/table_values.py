@@ -36,6 +36,7 @@ from rewrite.quant.faults import QuantError
 from rewrite.schema import DTYPE_CLASSES, DTYPE_OF
 
 _PASSES = 32  # over all elements, that one node takes
+_AT_ONCE = 1 << 16  # elements computed together, so that their numbers stay in a cache
 MOST_CONSTANT = 1 << 16  # elements of a constant between codes
 
 Value = Number | Array  # real numbers; integers and truth values
@@ -63,7 +64,7 @@ class Elements:
     codes: Array
     channel: Ints | None = None
 
-    def of(self, where: Array) -> Elements:
+    def of(self, where: Array | slice) -> Elements:
         return Elements(self.codes[where], None if self.channel is None else self.channel[where])
 
 
@@ -71,6 +72,14 @@ def codes_of(
     facts: Facts, y: ir.Value, x: ir.Value, elements: Elements, channels: Channels | None
 ) -> Array:
     """The codes that `y` has where `x` has the codes given; `Unknown` where it has none."""
+    starts = range(0, max(1, elements.codes.size), _AT_ONCE)
+    parts = [elements.of(slice(i, i + _AT_ONCE)) for i in starts]
+    return np.concatenate([_codes_of(facts, y, x, part, channels) for part in parts])
+
+
+def _codes_of(
+    facts: Facts, y: ir.Value, x: ir.Value, elements: Elements, channels: Channels | None
+) -> Array:
     size = elements.codes.size
     quick = Bounded(size)
     with np.errstate(all="ignore"):
