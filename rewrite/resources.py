@@ -1,7 +1,7 @@
 """Where the shipped rule packs, targets and pages lie.
 
 In: nothing. Out: `folder(kind)` and `shipped(kind)` for "rules" and "targets", `page(code)` for the
-page of an error. An installed wheel carries them inside the package (pyproject.toml, sources); a
+page of an error or of a finding. An installed wheel carries them inside the package (pyproject.toml, sources); a
 checkout, and an editable install of it, has them beside the package.
 """
 
@@ -31,8 +31,9 @@ def folder(kind: Kind) -> Path:
 
 
 def page(code: str) -> Path | None:
-    """The page that explains an error, where the pages were installed."""
-    pages = (place / "errors" / f"{code}.md" for place in _places("docs"))
+    """The page that explains an error or a finding, where the pages were installed."""
+    kind = "lint" if code.startswith("RW9") else "errors"
+    pages = (place / kind / f"{code}.md" for place in _places("docs"))
     return next((path for path in pages if path.is_file()), None)
 
 

@@ -157,8 +157,10 @@ def test_pages_of_rule_errors_show_the_error(tmp_path):
 
 
 def codes_raised() -> set[str]:
+    """Those of errors; the codes of `rewrite lint` (RW9nn) have pages made from its checks."""
     sources = (ROOT / "rewrite").rglob("*.py")
-    return {code for path in sources for code in _CODE.findall(path.read_text(encoding="utf-8"))}
+    found = {code for path in sources for code in _CODE.findall(path.read_text(encoding="utf-8"))}
+    return {code for code in found if not code.startswith("RW9")}
 
 
 def test_every_code_has_a_page_and_every_page_a_code():

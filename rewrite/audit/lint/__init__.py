@@ -1,0 +1,1 @@
+"""Lint: what is wrong, or weak, with rules that load."""

@@ -1,0 +1,1 @@
+"""The checks, found by scanning: one function each, its docstring is its page."""

@@ -1,0 +1,165 @@
+"""Look for what is wrong, or weak, with rules that load.
+
+PATH is the folder of a pack, the name of a shipped pack, or a folder of packs. Each finding has
+a code with a page in docs/lint. `# lint: allow RWnnn: reason` on the line above allows one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewrite import resources
+from rewrite.cli.console import number_from, working, write_text
+from rewrite.errors import Diagnostic, error, render
+from rewrite.told import pages
+
+if TYPE_CHECKING:
+    from rewrite.audit.lint.finding import Finding
+    from rewrite.audit.lint.registry import Check
+    from rewrite.audit.lint.run import PackReport
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument("--fix", action="store_true", help="mend what can be mended mechanically")
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change")
+    parser.add_argument(
+        "--select", type=_codes, default=(), metavar="CODES", help="only these, RW9,RW911"
+    )
+    parser.add_argument("--ignore", type=_codes, default=(), metavar="CODES", help="not these")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="findings as JSON; - for stdout")
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="findings as SARIF 2.1.0")
+    parser.add_argument(
+        "-j", dest="jobs", type=number_from(1), default=os.cpu_count() or 1, metavar="N",
+        help="packs looked at at the same time (one for each core)",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rewrite.audit.lint.run import lint, wanted
+
+    folders = [folder for path in arguments.paths for folder in _packs(path)]
+    folders = list(dict.fromkeys(folders))
+    chosen = wanted(arguments.select, arguments.ignore)
+    if not chosen:
+        raise error("RW002", "no check is left", hint="see docs/lint for the codes there are")
+    with working("linting") as tell:
+        reports = lint(folders, chosen, arguments.jobs, tell)
+    if arguments.fix or arguments.diff:
+        reports = _fixed(reports, arguments.diff)
+    _write(arguments, reports, chosen)
+    found = [finding for report in reports for finding in report.findings]
+    if arguments.json != Path("-"):
+        _print(found, {f: t for r in reports for f, t in r.texts.items()}, len(folders))
+    return 1 if found else 0
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    codes = tuple(code.strip() for code in text.split(","))
+    if not all(code.startswith("RW") and code[2:].isdecimal() for code in codes):
+        raise argparse.ArgumentTypeError(f"`{text}` is no list of codes, as RW911,RW92")
+    return codes
+
+
+def _packs(path: str) -> list[Path]:
+    """The pack in a folder or of that name, or all packs in a folder of packs."""
+    shipped = resources.shipped("rules")
+    if path in shipped:
+        return [shipped[path]]
+    folder = Path(path)
+    if not (folder / "pack.yaml").exists():
+        inside = [p.parent for p in sorted(folder.glob("*/pack.yaml"))]
+        if inside:
+            return inside
+    return [folder]
+
+
+def _fixed(reports: Sequence[PackReport], only_show: bool) -> list[PackReport]:
+    """The reports without what was mended, or would be."""
+    from dataclasses import replace
+
+    from rewrite.audit.lint.fixes import fixed
+
+    left = []
+    for report in reports:
+        mended = [f for f in report.findings if f.edits]
+        for file, text in sorted(fixed(report.texts, mended).items()):
+            if only_show:
+                sys.stdout.writelines(_difference(file, report.texts[file], text))
+            else:
+                write_text(Path(file), text)
+                print(f"fixed {file}")
+        if not only_show:
+            report = replace(report, findings=tuple(f for f in report.findings if not f.edits))
+        left.append(report)
+    return left
+
+
+def _difference(file: str, before: str, after: str) -> list[str]:
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return list(difflib.unified_diff(*lines, file, f"{file} (fixed)"))
+
+
+def _write(
+    arguments: argparse.Namespace, reports: Sequence[PackReport], chosen: Sequence[Check]
+) -> None:
+    if arguments.json is not None:
+        found = [_json(finding, report.pack) for report in reports for finding in report.findings]
+        _to(arguments.json, json.dumps({"findings": found}, indent=2) + "\n")
+    if arguments.sarif is not None:
+        from importlib.metadata import version
+
+        from rewrite.audit.lint import sarif
+
+        log = sarif.log(reports, chosen, Path.cwd(), version("onnx-rewrite"))
+        _to(arguments.sarif, json.dumps(log, indent=2) + "\n")
+
+
+def _to(path: Path, text: str) -> None:
+    if path == Path("-"):
+        sys.stdout.write(text)
+    else:
+        write_text(path, text)
+
+
+def _json(finding: Finding, pack: str) -> dict[str, object]:
+    span = finding.span
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "hint": finding.hint,
+        "pack": pack,
+        "subject": finding.subject,
+        "file": span.file,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+        "fixable": bool(finding.edits),
+    }
+
+
+def _print(found: Sequence[Finding], texts: dict[str, str], packs: int) -> None:
+    for finding in found:
+        diagnostic = Diagnostic(
+            finding.code, finding.message, finding.span, finding.hint, finding.labels
+        )
+        text = render(diagnostic, texts.get(finding.span.file))
+        print(text.replace(f"error[{finding.code}]", f"{finding.severity}[{finding.code}]", 1))
+    for row in pages(dict.fromkeys(finding.code for finding in found)):
+        print(row)
+    packs_word = f"{packs} pack{'' if packs == 1 else 's'}"
+    if not found:
+        print(f"{packs_word}: nothing found")
+        return
+    mendable = sum(bool(finding.edits) for finding in found)
+    more = f", {mendable} of them for --fix" if mendable else ""
+    print(f"{packs_word}: {len(found)} finding{'' if len(found) == 1 else 's'}{more}")
