@@ -1,8 +1,8 @@
 """Where the shipped rule packs, targets and pages lie.
 
 In: nothing. Out: `folder(kind)` and `shipped(kind)` for "rules" and "targets", `page(code)` for the
-page of an error or of a finding. An installed wheel carries them inside the package (pyproject.toml, sources); a
-checkout, and an editable install of it, has them beside the package.
+page of an error or of a finding. An installed wheel carries them inside the package
+(pyproject.toml, sources); a checkout, and an editable install of it, has them beside the package.
 """
 
 from __future__ import annotations
