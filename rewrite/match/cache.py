@@ -7,11 +7,13 @@ Compilers and parsers are loaded only then. `Cached.state` says what happened.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,8 +85,21 @@ def _kept(parts: Sequence[str], make: Callable[[], T]) -> tuple[T, str]:
     found = _unpickled(store.read(file))
     if found is not None:
         return found, "read"
-    made = make()
+    with _collector_paused():
+        made = make()
     return made, store.write(file, pickle.dumps(made, protocol=5))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Compiling makes trees of many nodes and no cycles, which the collector would only visit."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _unpickled(data: bytes | None) -> Any:

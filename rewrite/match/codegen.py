@@ -1,11 +1,11 @@
 """Patterns as straight-line Python: what cannot match is left after a few comparisons.
 
-In: a `Pattern`. Out: `Program`: a code object and the table of constants it refers to, or the
+In: a `Pattern`. Out: `Program`: its text and the table of constants it refers to, or the
 reason why the pattern is left to the interpreter (`Unsupported`). The code meets the choices
 of a pattern in the same order as rewrite/match/interpreter.py, each as one `for` loop.
 
 Nothing that an author wrote becomes program text: operators, names and numbers go to the table of
-constants, and the text made here is checked, token by token, before it is compiled (codecheck.py).
+constants, and the text made here is checked, token by token, before it is compiled (program.py).
 It reads onnx-ir's fields and not its properties, each of which costs as much as the rest of a step.
 
     def match(node, facts, rule, target):
@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from rewrite.match import form as f
-from rewrite.match.codecheck import check
 from rewrite.match.program import Program
 
 # CPython allows 20 statically nested blocks (CO_MAXBLOCKS).
@@ -44,9 +43,7 @@ def generate(pattern: f.Pattern) -> Program | str:
         unit.entry()
     except Unsupported as reason:
         return str(reason)
-    text = "\n".join(unit.text())
-    check(text)
-    return Program.of(compile(text, "<pattern>", "exec"), tuple(unit.constants))
+    return Program.of("\n".join(unit.text()), tuple(unit.constants))
 
 
 @dataclass

@@ -6,7 +6,6 @@ what authors do wrong; what is raised here (RW270) are patterns that cannot be o
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -42,7 +41,7 @@ def compile_rule(
         shared=ways or (),
         over=rule.over,
         roots=pattern.roots,
-        source=Source(pickle.dumps(rule, protocol=5), pickle.dumps(pattern, protocol=5)),
+        source=Source.of(rule, pattern),
     )
 
 

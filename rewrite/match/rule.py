@@ -5,7 +5,6 @@ In: the parts that `pattern.compile_rule` makes. Out: `CompiledRule`, `Match`, `
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ import onnx_ir as ir
 from rewrite.errors import Span
 from rewrite.graph.uses import use_count
 from rewrite.lang import ast
+from rewrite.match import trees
 from rewrite.match.expr import Closure, compile_condition, compile_expr, names_in
 from rewrite.match.form import Chain, Operator, Pattern, tops
 from rewrite.match.values import Env
@@ -41,14 +41,21 @@ class Source:
     rule_data: bytes = field(repr=False)
     pattern_data: bytes = field(repr=False)
 
+    @classmethod
+    def of(cls, rule: ast.Rule, pattern: Pattern) -> Source:
+        """What compiling made; code is generated from the pattern next."""
+        made = cls(trees.dumps(rule), trees.dumps(pattern))
+        made.__dict__["pattern"] = pattern
+        return made
+
     @cached_property
     def rule(self) -> ast.Rule:
-        rule: ast.Rule = pickle.loads(self.rule_data)
+        rule: ast.Rule = trees.loads(self.rule_data)
         return rule
 
     @cached_property
     def pattern(self) -> Pattern:
-        pattern: Pattern = pickle.loads(self.pattern_data)
+        pattern: Pattern = trees.loads(self.pattern_data)
         return pattern
 
     def __getstate__(self) -> dict[str, object]:

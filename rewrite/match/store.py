@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rewrite import files
 
-FORMAT = b"rewrite-match-2\n"
+FORMAT = b"rewrite-match-3\n"
 MOST_FILES = 32
 MOST_BYTES = 64 << 20
 SUFFIX = ".match"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import subprocess
@@ -15,6 +16,7 @@ from rewrite.lang import pack as pack_reader
 from rewrite.match import cache, store
 from rewrite.match import matcher as matching
 from rewrite.match.matcher import Matcher
+from rewrite.match.program import Program
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target import load
 from tests.match.support import ROOT, read_model
@@ -222,3 +224,27 @@ def test_a_changed_target_is_read_again(targets):
     changed = ["doc: Another one." if line.startswith("doc:") else line for line in text]
     targets["host"].write_text("\n".join(changed) + "\n")
     assert cache.open_target("host", targets).doc == "Another one."
+
+
+def test_only_programs_that_run_are_compiled(pack, monkeypatch):
+    (pack / "b.rules").write_text(RULE.replace("no_op", "other").replace("Identity", "Neg"))
+    compiled = []
+    plain = Program.code.fget
+    monkeypatch.setattr(Program, "code", property(lambda p: compiled.append(p) or plain(p)))
+    for _ in range(2):
+        assert works(cache.open_packs([pack], []).matcher)
+    assert len(compiled) == 2  # `no_op`, in each matcher
+    assert len({p.text for p in compiled}) == 1
+
+
+def test_the_collector_is_as_it_was(pack):
+    seen = []
+    for on in (True, False):
+        (gc.enable if on else gc.disable)()
+        try:
+            (pack / "a.rules").write_text(RULE + "\n" * (2 + on))
+            assert cache.open_packs([pack], []).state == "written"
+            seen.append(gc.isenabled())
+        finally:
+            gc.enable()
+    assert seen == [True, False]
