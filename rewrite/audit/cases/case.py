@@ -57,19 +57,36 @@ class RuleTest:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What of a test does not hold. `details`: lines to show below it, such as a difference.
+
+    `proposed`: key of the case -> what `--update` may write there.
+    """
+
+    problem: Diagnostic
+    details: tuple[str, ...] = ()
+    proposed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """`problem` None: the test holds.
+    """`finding` None: the test holds.
 
     `runtime`: what numbers were compared with, "" where none were. `refined`: the rule fires
-    without the conditions that a pack has added to it, and does not with them. `after`, `reason`:
-    what `--update` may write: the text of the rewritten model, the code of why it is rejected.
+    without the conditions that a pack has added to it, and does not with them. `seconds`: of the
+    processor.
     """
 
     test: RuleTest
-    problem: Diagnostic | None
+    finding: Finding | None
     runtime: str = ""
     refined: bool = False
-    seconds: float = 0.0  # of the processor
+    seconds: float = 0.0
+
+    @property
+    def problem(self) -> Diagnostic | None:
+        """Why the test does not hold."""
+        return None if self.finding is None else self.finding.problem
 
     @property
     def name(self) -> str:

@@ -1,21 +1,37 @@
 """The tests of a rule, found: its examples, then the cases that name it.
 
-In: a `RulePack`, a rule. Out: `RuleTest`s in the order of the text.
+In: a `RulePack`, a rule. Out: `RuleTest`s in the order of the text. Cases stand in files
+`*.cases.yaml` beside the `.rules` files of a pack, and come along where another pack extends it.
+Files come from strangers: links that lead out of the folder, files that are too many or too large
+are refused.
 """
 
 from __future__ import annotations
 
-from rewrite.audit.cases.case import RuleTest
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from rewrite.audit.cases.case import Case, RuleTest
+from rewrite.audit.cases.read import SUFFIX, read_cases
+from rewrite.audit.cases.tree import MOST_CHARACTERS
+from rewrite.errors import Collector, Diagnostic, Label, RewriteError, Span
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
+from rewrite.lang.sources import MANIFEST
+from rewrite.lang.words import suggestion
 from rewrite.match.vocabulary import vocabulary
-from rewrite.target.load import load_target
+from rewrite.target.load import find, load_target
 from rewrite.target.target import Target
+
+MOST_FILES = 500  # of one folder
 
 
 def tests_of(pack: RulePack, rule: ast.Rule) -> tuple[RuleTest, ...]:
-    """The tests of the rule. Raises `RewriteError` where a file of cases cannot be read."""
-    return tuple(_example(rule, e, number) for number, e in enumerate(rule.examples, 1))
+    """The tests of the rule. Raises `RewriteError` where files of cases have faults."""
+    examples = (_example(rule, e, number) for number, e in enumerate(rule.examples, 1))
+    cases = (_case(case) for case in cases_of(pack) if case.rule == rule.name)
+    return (*examples, *cases)
 
 
 def _example(rule: ast.Rule, example: ast.Example, number: int) -> RuleTest:
@@ -24,8 +40,146 @@ def _example(rule: ast.Rule, example: ast.Example, number: int) -> RuleTest:
     return RuleTest(rule.name, name, example.fires, example.text, example.span)
 
 
+def _case(case: Case) -> RuleTest:
+    fires = case.rejects is None
+    return RuleTest(case.rule, f"case {case.name}", fires, case.before, case.span, case)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def cases_of(pack: RulePack) -> tuple[Case, ...]:
+    """All cases of a pack and of those that it extends, in the order of packs and files.
+
+    Raises `RewriteError` with every fault of the files, cases that name no rule of the pack, and
+    those that have a rule and a name in common.
+    """
+    return _checked(pack, tuple(_stamped(path) for path in files_of(pack)))
+
+
+def files_of(pack: RulePack) -> tuple[Path, ...]:
+    """The files of cases, those of packs that are extended first."""
+    found: list[Path] = []
+    for folder in folders_of(pack):
+        paths = sorted(p for p in folder.iterdir() if p.name.endswith(SUFFIX))
+        if len(paths) > MOST_FILES:
+            message = f"more than {MOST_FILES} files of cases"
+            raise RewriteError((_unread(folder / MANIFEST, message),))
+        found += paths
+    return tuple(found)
+
+
+def folders_of(pack: RulePack) -> tuple[Path, ...]:
+    """The folders of the packs, that of the pack itself last."""
+    manifests = (Path(path) for path in pack.texts)
+    return tuple(path.parent for path in manifests if path.name == MANIFEST)
+
+
+def _stamped(path: Path) -> tuple[Path, int, int]:
+    """A file and the state it is in."""
+    try:
+        state = path.stat()
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise RewriteError((_unread(path, f"cannot read: {reason}"),)) from None
+    return path, state.st_mtime_ns, state.st_size
+
+
+def _checked(pack: RulePack, files: Sequence[tuple[Path, int, int]]) -> tuple[Case, ...]:
+    own = folders_of(pack)[-1] if pack.texts else None
+    names = {rule.name for rule in pack.rules}
+    errors = Collector()
+    found: dict[tuple[str, str], Case] = {}
+    for path, changed, size in files:
+        cases, faults = _read(path, changed, size)
+        errors.found += faults
+        for case in cases:
+            if case.rule not in names:
+                if path.parent == own:  # that of a pack below may be disabled here
+                    message = f"the pack `{pack.name}` has no rule `{case.rule}`"
+                    hint = suggestion(case.rule, names)
+                    errors.add("RW712", message, case.place("rule"), hint)
+                continue
+            first = found.setdefault((case.rule, case.name), case)
+            if first is not case:
+                message = f"two cases of `{case.rule}` are called `{case.name}`"
+                note = (Label(first.place("name"), "the first one"),)
+                errors.add("RW712", message, case.place("name"), None, note)
+    errors.raise_if_any()
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=1024)
+def _read(path: Path, changed: int, size: int) -> tuple[tuple[Case, ...], tuple[Diagnostic, ...]]:
+    """The cases of a file as it was then, and what is wrong with it."""
+    text = _text(path, size)
+    if isinstance(text, Diagnostic):
+        return (), (text,)
+    errors = Collector()
+    cases = read_cases(text, str(path), vocabulary().newest_opset, errors)
+    for case in cases:
+        if case.target is not None:
+            errors.found += _target_faults(case)
+    return cases, tuple(errors.found)
+
+
+def _text(path: Path, size: int) -> str | Diagnostic:
+    if not path.resolve().is_relative_to(path.parent.resolve()):
+        return _unread(path, "the file leads out of the pack's folder")
+    if not path.is_file():
+        return _unread(path, "it is no file")
+    if size > 4 * MOST_CHARACTERS:
+        return _unread(path, f"the file has {size} bytes, which is too much to be read")
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except OSError as problem:
+        return _unread(path, f"cannot read: {problem.strerror or problem}")
+    except UnicodeDecodeError:
+        return _unread(path, "not UTF-8 text")
+
+
+def _unread(path: Path, message: str) -> Diagnostic:
+    return Diagnostic("RW709", message, Span(str(path), 1, 1, 1, 1))
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
 def target_of(test: RuleTest) -> Target | None:
     """The target that a case names; None: those that the rule is tested for."""
     if test.case is None or test.case.target is None:
         return None
-    return load_target(test.case.target, vocabulary())
+    return _target(*_stamped(find(_place(test.case))))
+
+
+def _place(case: Case) -> str:
+    """What a case calls its target: a name, or a file in the folder of the case."""
+    name = str(case.target)
+    if name.endswith((".yaml", ".yml")):
+        return str(Path(case.span.file).parent / name)
+    return name
+
+
+def _target_faults(case: Case) -> Iterator[Diagnostic]:
+    """Why the target that a case names is none."""
+    place = case.place("target")
+    name = str(case.target)
+    if "/" in name or "\\" in name:
+        message = f"`{name}` is neither a target's name nor a file beside this one"
+        yield Diagnostic("RW711", message, place)
+        return
+    try:
+        file = find(_place(case))
+    except RewriteError as problem:
+        (first, *_) = problem.diagnostics
+        yield Diagnostic("RW711", first.message, place, first.hint)
+        return
+    if not file.is_file():
+        yield Diagnostic("RW711", f"there is no file `{name}` beside this one", place)
+
+
+@lru_cache(maxsize=256)
+def _target(path: Path, changed: int, size: int) -> Target:
+    """The target in a file as it was then."""
+    return load_target(path, vocabulary())

@@ -19,8 +19,11 @@ from functools import cached_property
 import onnx
 
 from rewrite.audit.cases.agree import DisagreeError, agree
-from rewrite.audit.cases.case import Outcome, RuleTest, TestModel
+from rewrite.audit.cases.case import Finding, Outcome, RuleTest, TestModel
+from rewrite.audit.cases.expect import FailedError, check_count, check_graph, check_reason
 from rewrite.audit.cases.find import target_of, tests_of
+from rewrite.audit.cases.numbers import NumbersError, check_numbers
+from rewrite.audit.cases.reason import Reason, reasons
 from rewrite.audit.examples import UnreadableError, asks_target, model_of, opset_of
 from rewrite.audit.whynot import why_not
 from rewrite.engine import driver
@@ -29,9 +32,11 @@ from rewrite.engine.ledger import Bound, Ledger
 from rewrite.engine.limits import Options
 from rewrite.errors import Diagnostic, RewriteError
 from rewrite.graph import io
+from rewrite.graph.model import LoadedModel
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
 from rewrite.match import matcher as matching
+from rewrite.match.rule import CompiledRule
 from rewrite.target.target import Target
 
 Matchers = Sequence[tuple[Target, matching.Matcher]]
@@ -73,19 +78,14 @@ def _opset(pack: RulePack, rule: ast.Rule, test: RuleTest) -> int:
     return opset_of(pack, rule)
 
 
-class _Failed(Exception):  # noqa: N818 - carries the diagnostic of a failed test
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
-
-
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The rewritten model, under the target that the rule applied for."""
+    """What became of a model under a target; `loaded` is rewritten where the rule fired."""
 
-    model: onnx.ModelProto
+    loaded: LoadedModel
     journal: Journal
     target: Target
+    fired: bool
 
 
 class RuleRunner:
@@ -120,13 +120,13 @@ class RuleRunner:
         """One test; what does not hold is the `problem` of the outcome."""
         start = time.process_time()
         one = _One(self, test)
-        problem = None
+        finding = None
         try:
             one.run()
-        except _Failed as failed:
-            problem = failed.diagnostic
+        except FailedError as failed:
+            finding = failed.finding
         seconds = time.process_time() - start
-        return Outcome(test, problem, one.runtime, one.refined, seconds)
+        return Outcome(test, finding, one.runtime, one.refined, seconds)
 
 
 class _One:
@@ -136,28 +136,27 @@ class _One:
         self.runner = runner
         self.rule = runner.rule
         self.test = test
+        self.opset = _opset(runner.pack, runner.rule, test)
         self.runtime = ""
         self.refined = False
 
     def run(self) -> None:
-        before = self._model()
+        before = self._model(self.test.text)
         matchers = self._matchers(self.runner.entries)
-        reasons = []
+        tried = []
         for target, matcher in matchers:
-            applied, reason = self._apply(before, target, matcher)
-            if applied is None:
-                reasons.append(reason)
+            applied = self._apply(before, target, matcher)
+            if not applied.fired:
+                tried.append(applied)
             elif self.test.fires:
                 self._fired(before, applied)
                 return
             else:
                 self._fail("RW703", f"`{self.rule.name}` applies, and must not")
-        if not self.test.fires:
-            return
-        self.refined = self._refined_away(before)
-        if not self.refined:
-            told = "; ".join(dict.fromkeys(reasons))
-            self._fail("RW702", f"`{self.rule.name}` does not apply: {told}")
+        if self.test.fires:
+            self._silent(before, tried)
+        elif self.test.case is not None:
+            check_reason(self.test.case, self._reasons(before, tried))
 
     def _matchers(self, entries: Sequence[matching.Entry]) -> Matchers:
         """Those of the runner, or that of the target which the case names."""
@@ -168,47 +167,71 @@ class _One:
             return self.runner.matchers
         return tuple((t, matching.Matcher(entries, t)) for t in self.runner.targets)
 
-    def _refined_away(self, before: onnx.ModelProto) -> bool:
-        """Whether the rule would apply without the conditions that the pack has added."""
-        written = self.runner.written
-        if not written:
-            return False
-        return any(self._apply(before, t, m)[0] for t, m in self._matchers(written))
+    def _silent(self, before: onnx.ModelProto, tried: Sequence[Applied]) -> None:
+        """A rule that should fire and does not: only conditions that a pack has added may do so."""
+        written = self._matchers(self.runner.written) if self.runner.written else ()
+        self.refined = any(self._apply(before, t, m).fired for t, m in written)
+        if self.refined:
+            return
+        told = "; ".join(dict.fromkeys(self._why(before, one) for one in tried))
+        self._fail("RW702", f"`{self.rule.name}` does not apply: {told}")
 
-    def _fail(self, code: str, message: str, hint: str | None = None) -> None:
-        raise _Failed(Diagnostic(code, message, self.test.span, hint))
+    def _why(self, before: onnx.ModelProto, tried: Applied) -> str:
+        if tried.journal.refused:
+            return "refused: " + tried.journal.refused[0].reason
+        return why_not(before, self._compiled, tried.target)
 
-    def _model(self) -> onnx.ModelProto:
+    def _reasons(self, before: onnx.ModelProto, tried: Sequence[Applied]) -> tuple[Reason, ...]:
+        each = (reasons(self._compiled, before, one.target, one.journal) for one in tried)
+        return tuple(dict.fromkeys(reason for found in each for reason in found))
+
+    @property
+    def _compiled(self) -> CompiledRule:
+        return self.runner.entries[0].rule
+
+    def _fail(self, code: str, message: str) -> None:
+        raise FailedError(Finding(Diagnostic(code, message, self.test.span)))
+
+    def _model(self, text: str) -> onnx.ModelProto:
         try:
-            return model_of(self.test.text, _opset(self.runner.pack, self.rule, self.test))
+            return model_of(text, self.opset)
         except UnreadableError as problem:
             self._fail("RW701", f"the test is not a valid model: {problem}")
             raise
 
-    def _apply(
-        self, before: onnx.ModelProto, target: Target, matcher: matching.Matcher
-    ) -> tuple[Applied | None, str]:
-        """The rewritten model, or None and why the rule does not apply."""
+    def _apply(self, before: onnx.ModelProto, target: Target, matcher: matching.Matcher) -> Applied:
         try:
             loaded = io.load(before)
         except RewriteError as problem:
             self._fail("RW701", f"the test is not a valid model: {problem}")
         journal = driver.run(loaded, matcher, target, options=Options(fold=False, tidy=False))
-        if journal.applied or journal.groups:
-            return Applied(io.to_proto(loaded), journal, target), ""
-        if journal.refused:
-            return None, "refused: " + journal.refused[0].reason
-        if not self.test.fires:
-            return None, ""
-        return None, why_not(before, matcher.rules(self.rule.phase)[0], target)
+        fired = bool(journal.applied or journal.groups)
+        return Applied(loaded, journal, target, fired)
 
     def _fired(self, before: onnx.ModelProto, applied: Applied) -> None:
+        case = self.test.case
+        if case is None and not self.runner.numbers:
+            return
+        after = io.to_proto(applied.loaded)
+        if case is not None:
+            check_count(case, applied.journal)
+            check_graph(case, after, self.opset)
+        if self.runner.numbers:
+            self._check_numbers(before, after, applied)
+
+    def _check_numbers(
+        self, before: onnx.ModelProto, after: onnx.ModelProto, applied: Applied
+    ) -> None:
         bound = Bound.of(self.rule.claim)
         if self.rule.claim.kind == "certified":  # then each application says what it promises
             bound = Ledger.of(applied.journal).total
-        if not self.runner.numbers:
-            return
         try:
-            self.runtime = agree(before, applied.model, bound)
+            self.runtime = agree(before, after, bound)
+            if self.test.case is not None and self.test.case.outputs is not None:
+                check_numbers(self.test.case, before, after, bound)
         except DisagreeError as found:
             self._fail(found.code, found.message)
+        except NumbersError as found:
+            assert self.test.case is not None
+            place = self.test.case.place(found.key)
+            raise FailedError(Finding(Diagnostic(found.code, found.message, place))) from None
