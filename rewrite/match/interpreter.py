@@ -119,8 +119,8 @@ class Search(Walk):
         values = [value for value, _, _, _ in found]
         if len(found) < statement.least:
             reason = f"it has {len(found)} siblings, {statement.least} are needed"
-            self.fail(Failure("siblings", reason, statement.span, start), 1)
-            return
+            if not self._fails("siblings", reason, statement.span, start, 1):
+                return
         if anchor is not None and anchor.outputs[0] not in values:
             reason = "it is not among the siblings"
             self.fail(Failure("siblings", reason, statement.span, anchor), len(found))

@@ -26,8 +26,16 @@ from rewrite.match.structure import operator_words
 # Failures that are ways for one test not to hold.
 _TESTED = {"overridable": "const"}
 
-# Failures that say that a value is nothing like what is written, not that one test does not hold.
-STRUCTURAL = ("operator", "output", "graph", "operands", "absent", "bag", "chain", "siblings")
+# Failures that say that a value is nothing like what is written, not that one test does not hold,
+# by the form that they are about.
+_STRUCTURAL: Mapping[type[f.Form], tuple[str, ...]] = {
+    f.Any: ("absent",),
+    f.Number: ("absent",),
+    f.Reference: ("output", "absent"),
+    f.Op: ("operator", "graph", "operands", "absent"),
+    f.Bag: ("bag", "absent"),
+    f.Chain: ("chain", "absent"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,7 @@ class _Reader:
         self.counts: dict[str, int] = {}
         self.bound: set[str] = set()
         self.roots = frozenset(_root_forms(rule))
+        self.of_several = {s.form.index for s in self.pattern.statements if len(s.names) > 1}
         self.labels = {
             s.form.index: name for s in self.pattern.statements for name in s.names[:1] if name
         }
@@ -148,8 +157,10 @@ class _Reader:
 
     def _form(self, form: f.Form) -> None:
         label = self._label(form)
-        for code in STRUCTURAL:
+        for code in _STRUCTURAL.get(type(form), ()):
             self._name(code, label, form.span)
+        if isinstance(form, f.Op) and form.index not in self.of_several:
+            self._name("output", label, form.span)
         if isinstance(form, f.Any):
             self._typed(form.type, label, form.span)
             self._repeated(form.name, form.span)

@@ -47,6 +47,7 @@ class Violation:
     span: Span | None
     subject: str
     at: object = field(default=None, compare=False, repr=False)  # the node or value itself
+    scope: Env | None = field(default=None, compare=False, repr=False)  # of a condition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +172,9 @@ class _NearSearch(Search):
             self.orders[form.index] = used
         yield from super()._place(form, leaves, used)
 
-    def _fails(self, code: str, reason: str, span: Span | None, subject: object) -> bool:
+    def _fails(
+        self, code: str, reason: str, span: Span | None, subject: object, beyond: int = 0
+    ) -> bool:
         return self._pay(Failure(code, reason, span, subject), 1)
 
     def _without(
@@ -344,9 +347,9 @@ def _asked(atom: Atom, env: Env) -> Violation | None:
         raise
     except Unknown as unknown:
         failure = Failure("unknown", unknown.reason, test.span, subject)
-        return _violation(failure, test.key)
+        return _violation(failure, test.key, env)
     failure = Failure(test.kind, f"`{test.words}` does not hold", test.span, subject)
-    return _violation(failure, test.key)
+    return _violation(failure, test.key, env)
 
 
 def _ways(formula: Formula, held: Mapping[str, Violation | None]) -> list[tuple[Violation, ...]]:
@@ -378,9 +381,11 @@ def _count(parts: Sequence[Sequence[object]]) -> int:
     return count
 
 
-def _violation(failure: Failure, key: str) -> Violation:
+def _violation(failure: Failure, key: str, scope: Env | None = None) -> Violation:
     subject = structure.subject_words(failure.subject)
-    return Violation(failure.code, failure.reason, key, failure.span, subject, failure.subject)
+    return Violation(
+        failure.code, failure.reason, key, failure.span, subject, failure.subject, scope
+    )
 
 
 def _first_of_each(failures: Sequence[Failure]) -> list[Failure]:

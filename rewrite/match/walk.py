@@ -39,6 +39,7 @@ class Walk:
         self.rule = rule
         self.pattern = rule.pattern
         self.anchor = node
+        self.user = node  # the node whose operand is looked at, where that is absent
         self.facts = facts
         self.target = target
         self.names: dict[str, object] = {}
@@ -82,7 +83,7 @@ class Walk:
 
     def _visit_any(self, form: f.Any, value: Operand) -> Iterator[None]:
         if value is None and not form.optional:
-            if self._without(form, "absent", "the operand is absent", self.anchor):
+            if self._without(form, "absent", "the operand is absent", self.user):
                 yield
             return
         name = form.name
@@ -108,7 +109,7 @@ class Walk:
 
     def _visit_number(self, form: f.Number, value: Operand) -> Iterator[None]:
         if value is None:
-            if self._without(form, "absent", "the operand is absent", self.anchor):
+            if self._without(form, "absent", "the operand is absent", self.user):
                 yield
         elif structure.number_holds(self.facts, value, form) or self._fails(
             "literal", f"it is not the constant {form.value}", form.span, value
@@ -123,7 +124,7 @@ class Walk:
                 yield
             return
         if value is None:
-            if self._without(form, "absent", "the operand is absent", self.anchor):
+            if self._without(form, "absent", "the operand is absent", self.user):
                 yield
             return
         statement = self.pattern.statements[form.statement]
@@ -148,7 +149,7 @@ class Walk:
 
     def _visit_bag(self, form: f.Bag, value: Operand) -> Iterator[None]:
         if value is None:
-            if self._without(form, "absent", "the operand is absent", self.anchor):
+            if self._without(form, "absent", "the operand is absent", self.user):
                 yield
             return
         count, any_way = len(form.items), False
@@ -178,7 +179,7 @@ class Walk:
 
     def _visit_chain(self, form: f.Chain, value: Operand) -> Iterator[None]:
         if value is None:
-            if self._without(form, "absent", "the operand is absent", self.anchor):
+            if self._without(form, "absent", "the operand is absent", self.user):
                 yield
             return
         starts, any_way = self.rule.starts[form.index], False
@@ -214,7 +215,7 @@ class Walk:
     def _node(self, form: f.Op, value: Operand) -> ir.Node | Failure:
         """The node that produces the value as its first output, if it is of the form's operator."""
         if value is None:
-            return Failure("absent", "the operand is absent", form.span, self.anchor)
+            return Failure("absent", "the operand is absent", form.span, self.user)
         node = value.producer()
         wanted = structure.operator_words(form.operator)
         if node is None:
@@ -248,11 +249,10 @@ class Walk:
             if test.bind is not None:
                 value = structure.as_value(test.name, raw)
                 known = bound.get(test.bind, self.names.get(test.bind, value))
-                agrees = known is value or structure.same_attribute(known, value)
-                if not agrees and not self._fails(
-                    "same", f"attribute {test.name} differs", test.span, node
-                ):
-                    return None
+                if known is not value and not structure.same_attribute(known, value):
+                    if not self._fails("same", f"attribute {test.name} differs", test.span, node):
+                        return None
+                    continue
                 bound[test.bind] = value
         return bound
 
@@ -262,7 +262,7 @@ class Walk:
             any_way = True
             self._arranged(form, order)
             given: list[Operand] = [operands[i] if i < len(operands) else None for i in order]
-            for _ in self._in_order(form, given, 0):
+            for _ in self._in_order(form, node, given, 0):
                 if form.rest is None:
                     yield
                 else:
@@ -272,17 +272,20 @@ class Walk:
         if not any_way and self._without(form, "operands", reason, node):
             yield
 
-    def _in_order(self, form: f.Op, given: list[Operand], turn: int) -> Iterator[None]:
+    def _in_order(
+        self, form: f.Op, node: ir.Node, given: list[Operand], turn: int
+    ) -> Iterator[None]:
         if turn == len(form.order):
             yield
             return
         place = form.order[turn]
+        self.user = node
         for _ in self._visit(form.operands[place], given[place]):
-            yield from self._in_order(form, given, turn + 1)
+            yield from self._in_order(form, node, given, turn + 1)
 
     def _rest(self, rest: f.Rest, values: tuple[Operand, ...]) -> Iterator[None]:
         if any(v is None for v in values) and not self._fails(
-            "absent", "an operand is absent", rest.span, self.anchor
+            "absent", "an operand is absent", rest.span, self.user
         ):
             return
         if (
@@ -327,9 +330,11 @@ class Walk:
         """The operands of the form are about to be those at these places of the node."""
         self._step()
 
-    def _fails(self, code: str, reason: str, span: Span | None, subject: object) -> bool:
-        """A test does not hold; whether to go on as if it did."""
-        self.fail(Failure(code, reason, span, subject))
+    def _fails(
+        self, code: str, reason: str, span: Span | None, subject: object, beyond: int = 0
+    ) -> bool:
+        """A test does not hold; whether to go on as if it did. `beyond`: see `fail`."""
+        self.fail(Failure(code, reason, span, subject), beyond)
         return False
 
     def _without(

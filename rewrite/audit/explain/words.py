@@ -12,16 +12,19 @@ import onnx_ir as ir
 
 from rewrite.lang import ast
 from rewrite.lang.printer import print_expr
-from rewrite.match.expr import compile_expr, names_in
+from rewrite.match.builtins.registry import to_items
+from rewrite.match.expr import compile_condition, compile_expr, names_in
 from rewrite.match.form import Number, Op
 from rewrite.match.items import Atom, atoms, tests_of
 from rewrite.match.near import Near, Violation
 from rewrite.match.rule import CompiledRule
 from rewrite.match.structure import operator_words
-from rewrite.match.values import Env, Tensor, Unknown, is_graph_value
+from rewrite.match.values import ElementType, Env, Symbol, Tensor, Unknown, is_graph_value
+from rewrite.schema import DTYPES
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "not in"})
 _MOST_NAMES = 3  # whose values a condition is told with
+_MOST_ELEMENTS = 6  # of a constant that is told
 
 _short = Repr()
 _short.maxtuple = _short.maxlist = 6
@@ -78,6 +81,9 @@ def _attribute(rule: CompiledRule, way: Near, violation: Violation) -> str:
 def _same(rule: CompiledRule, way: Near, violation: Violation) -> str:
     name = violation.key.partition(":")[2].partition("#")[0]
     known = way.names.get(name)
+    if isinstance(violation.at, ir.Node):
+        attribute = violation.reason.removesuffix(" differs")
+        return f"{attribute} of {_value(violation)} were {_shown(way.scope, known)}"
     called = f"`{known.name}`" if isinstance(known, ir.Value) else f"what `{name}` is"
     return f"{_value(violation)} were {called}"
 
@@ -150,7 +156,7 @@ def _unknown(rule: CompiledRule, way: Near, violation: Violation) -> str:
 
 def _condition(rule: CompiledRule, way: Near, violation: Violation) -> str:
     atom = _atom(rule, violation)
-    told = ", ".join(_told(atom.expr, way.scope))
+    told = ", ".join(_told(atom.expr, violation.scope or way.scope))
     return f"`{atom.test.words}` held" + (f" ({told})" if told else "")
 
 
@@ -162,6 +168,8 @@ def _atom(rule: CompiledRule, violation: Violation) -> Atom:
 
 def _told(expr: ast.Expr, scope: Env) -> list[str]:
     """The sides of a comparison with their values, else the names that are read."""
+    if isinstance(expr, ast.ForAll):
+        return _told_of_item(expr, scope)
     if isinstance(expr, ast.Binary) and expr.operator in _COMPARISONS:
         sides = [side for side in (expr.left, expr.right) if not _is_literal(side)]
     else:
@@ -173,10 +181,20 @@ def _told(expr: ast.Expr, scope: Env) -> list[str]:
     return [f"`{text}` is {value}" for text, value in found if value]
 
 
+def _told_of_item(expr: ast.ForAll, scope: Env) -> list[str]:
+    """The same for the first item of which the condition does not hold."""
+    over, holds = compile_expr(expr.over), compile_condition(expr.condition)
+    for number, item in enumerate(to_items(scope, over(scope)), 1):
+        inner = scope.bound(expr.name, item)
+        if not holds(inner):
+            return [f"item {number}: {text}" for text in _told(expr.condition, inner)[:1]]
+    return []
+
+
 def _is_literal(expr: ast.Expr) -> bool:
     if isinstance(expr, ast.ListExpr):
         return all(map(_is_literal, expr.items))
-    return isinstance(expr, ast.Constant)
+    return isinstance(expr, ast.Constant) or (isinstance(expr, ast.Name) and expr.name in DTYPES)
 
 
 def _computed(expr: ast.Expr, scope: Env) -> str:
@@ -192,7 +210,12 @@ def _shown(scope: Env, value: object) -> str:
         return "absent"
     if isinstance(value, Tensor):
         return _constant(value)
+    if isinstance(value, (ElementType, Symbol)):
+        return str(value)  # before strings: an element type is one
     if is_graph_value(value):
+        known = scope.facts.constant(value)
+        if known is not None and known.size <= _MOST_ELEMENTS:
+            return _constant(scope.tensor(value))
         kind = scope.facts.type(value)
         shape = " of unknown shape" if kind.shape is None else str(list(kind.shape))
         return f"`{value.name}`, {kind.dtype or 'of unknown type'}{shape}"
@@ -207,7 +230,7 @@ def _constant(value: Tensor) -> str:
     array = value.array
     if array.size == 1:
         return f"{array.reshape(()).item()}"
-    if array.size <= 6:
+    if array.size <= _MOST_ELEMENTS:
         return str(array.tolist())
     return f"a constant of shape {list(array.shape)}"
 
