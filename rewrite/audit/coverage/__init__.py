@@ -1,0 +1,1 @@
+"""How much of the rules of a pack its tests reach."""

@@ -1,0 +1,142 @@
+"""The coverage of a pack, rule by rule, in several processes.
+
+In: a `RulePack`, its folder, targets. Out: `Measured` of each rule, in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+from rewrite.audit.cases.case import TestModel
+from rewrite.audit.cases.run import models_of
+from rewrite.audit.coverage.item import Item
+from rewrite.audit.coverage.items import FALSE, TRUE, items_of
+from rewrite.audit.coverage.measure import Measure
+from rewrite.audit.coverage.report import Measured, PackCoverage, Test, gather, own_files
+from rewrite.errors import error
+from rewrite.lang import ast
+from rewrite.lang.pack import RulePack, load_pack
+from rewrite.lang.words import suggestion
+from rewrite.match.items import tests_of
+from rewrite.match.vocabulary import vocabulary
+from rewrite.target.load import load_target
+from rewrite.target.target import Target
+
+Tell = Callable[[str, int, int], None]  # a rule, how many are done, how many are left
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A pack and what it is measured with, as names, so that a process can load it."""
+
+    folder: Path
+    search: tuple[Path, ...]
+    targets: tuple[str, ...]
+
+
+def cover(
+    job: Job, only: Sequence[str] = (), jobs: int = 1, tell: Tell | None = None
+) -> PackCoverage:
+    """The coverage of the pack. Raises `RewriteError` where it, a target or a test is unreadable.
+
+    `only`: names of rules; their named patterns are left out, since other rules show them, too.
+    """
+    pack, _ = loaded(job)
+    names = [rule.name for rule in rules_of(pack)]
+    for name in only:
+        if name not in names:
+            hint = suggestion(name, names)
+            raise error("RW720", f"the pack `{pack.name}` has no rule `{name}`", hint=hint)
+    wanted = [name for name in names if not only or name in only]
+    found: list[Measured] = []
+    for measured in _measured(job, wanted, jobs):
+        found.append(measured)
+        if tell is not None:
+            tell(measured.rule, len(found), len(wanted) - len(found))
+    return gather(pack, found)
+
+
+def rules_of(pack: RulePack) -> tuple[ast.Rule, ...]:
+    """The rules that the pack writes, and those of other packs that it refines."""
+    refined = refined_by(pack)
+    return tuple(
+        rule
+        for rule in pack.rules
+        if pack.origins[rule.name].pack == pack.name or rule.name in refined
+    )
+
+
+def refined_by(pack: RulePack) -> dict[str, int]:
+    """Rule -> how many conditions the pack itself adds to it."""
+    own, found = own_files(pack), dict[str, int]()
+    for file in pack.files:
+        for refinement in file.tree.refinements if file.path in own else ():
+            known = found.get(refinement.rule, 0)
+            found[refinement.rule] = known + len(refinement.where)
+    return found
+
+
+def _measured(job: Job, names: Sequence[str], jobs: int) -> Iterator[Measured]:
+    if jobs <= 1 or len(names) < 2 * jobs:
+        for name in names:
+            yield measure_rule(job, name)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(measure_rule, [job] * len(names), names, chunksize=4)
+
+
+@cache
+def loaded(job: Job) -> tuple[RulePack, tuple[Target, ...]]:
+    """The pack and the targets, once in each process."""
+    pack = load_pack(job.folder, vocabulary(), job.search)
+    return pack, tuple(load_target(name, vocabulary()) for name in job.targets)
+
+
+def measure_rule(job: Job, name: str) -> Measured:
+    """All tests of one rule."""
+    pack, targets = loaded(job)
+    rule = next(r for r in pack.rules if r.name == name)
+    measure = Measure(pack, rule, targets, vocabulary())
+    items = _items(pack, rule, measure)
+    tests = [_test(measure, model) for model in models_of(pack, rule)]
+    shown = frozenset[str]().union(*(test.keys for test in tests))
+    tests += _of_lower_rules(measure, {f"over:{n}" for n in rule.over} - shown)
+    return Measured(name, rule.span, items, tuple(tests))
+
+
+def _items(pack: RulePack, rule: ast.Rule, measure: Measure) -> tuple[Item, ...]:
+    own = pack.origins[rule.name].pack == pack.name
+    if own:
+        return items_of(measure.compiled, pack.texts, vocabulary())
+    added = refined_by(pack).get(rule.name, 0)
+    count = sum(isinstance(step, ast.Where) for step in rule.steps)
+    numbers = [f"where:{n}" for n in range(count - added + 1, count + 1)]
+    tests = [t for t in tests_of(measure.compiled).every if t.key.partition(".")[0] in numbers]
+    return tuple(
+        Item("override", f"{test.key}={value}", test.span, test.words)
+        for test in tests
+        for value in (TRUE, FALSE)
+    )
+
+
+def _test(measure: Measure, model: TestModel) -> Test:
+    seen = measure.model(model.proto, model.target)
+    return Test(model.name, model.fires, seen.keys)
+
+
+def _of_lower_rules(measure: Measure, wanted: set[str]) -> Iterator[Test]:
+    """Tests of rules that this one is `over`, for what its own do not show."""
+    for lower in measure.lower:
+        if f"over:{lower.name}" not in wanted:
+            continue
+        for model in models_of(measure.pack, lower.rule):
+            seen = _test(measure, replace(model, name=f"{lower.name}: {model.name}"))
+            shown = seen.keys & {f"over:{lower.name}"}
+            if shown:
+                yield Test(seen.name, False, shown)
+                break

@@ -1,0 +1,113 @@
+"""Tell what of the rules of packs their tests show.
+
+Each rule is tried on the models of its own tests, by the interpreter alone. docs/coverage.md says
+what is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewrite import resources
+from rewrite.cli.console import number_from, working, write_text
+from rewrite.cli.packs import HELP, folders, targets
+
+if TYPE_CHECKING:
+    from rewrite.audit.coverage.report import PackCoverage
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", nargs="+", metavar="PATH", help=HELP)
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="R", help="only this rule; repeatable"
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="T",
+        help="a target that rules are tried for, where they ask; repeatable (all shipped ones)",
+    )
+    parser.add_argument("--html", metavar="DIR|FILE", help="write a page with the rules' text")
+    parser.add_argument("--json", metavar="FILE", help="write the items as JSON; - is stdout")
+    parser.add_argument(
+        "--fail-under",
+        type=_percent,
+        metavar="N",
+        help="exit with 1 where fewer than N %% of the items are shown",
+    )
+    parser.add_argument(
+        "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rewrite.cli.coverage import show
+
+    packs = measured(arguments)
+    if arguments.html is not None:
+        from rewrite.audit.coverage.page import page
+
+        write_text(_page_path(arguments.html), page(packs))
+    if arguments.json is not None:
+        _write_json(arguments.json, packs)
+    if arguments.json != "-":
+        show(packs)
+    return status(arguments, packs)
+
+
+def measured(arguments: argparse.Namespace) -> list[PackCoverage]:
+    """The coverage of every pack that is named."""
+    from rewrite.audit.coverage.run import Job, cover
+
+    found = []
+    jobs = arguments.jobs or os.cpu_count() or 1
+    search = (resources.folder("rules"),)
+    for folder in folders(arguments.path):
+        job = Job(folder, search, targets(arguments.target))
+        with working(f"coverage of {folder.name}") as tell:
+            found.append(cover(job, arguments.rule, jobs, tell))
+    return found
+
+
+def status(arguments: argparse.Namespace, packs: Sequence[PackCoverage]) -> int:
+    """1 where fewer items are shown than demanded."""
+    from rewrite.audit.coverage.report import Total
+
+    if arguments.fail_under is None:
+        return 0
+    total = Total.of(part for pack in packs for part in pack.parts)
+    return 0 if total.percent >= arguments.fail_under else 1
+
+
+def _percent(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number from 0 to 100")
+    return number
+
+
+def _page_path(text: str) -> Path:
+    """The file itself, or `coverage.html` in the folder."""
+    path = Path(text)
+    if path.suffix in (".html", ".htm") and not path.is_dir():
+        return path
+    path.mkdir(parents=True, exist_ok=True)
+    return path / "coverage.html"
+
+
+def _write_json(path: str, packs: Sequence[PackCoverage]) -> None:
+    from rewrite.audit.coverage.told import as_json
+
+    text = json.dumps(as_json(packs), indent=1, ensure_ascii=False) + "\n"
+    if path == "-":
+        print(text, end="")
+    else:
+        write_text(Path(path), text)
