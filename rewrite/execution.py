@@ -43,12 +43,15 @@ def compile_model(
     rules: PathLike | Sequence[PathLike] = (),
     max_class: str | None = None,
     strict: bool = False,
+    fast_math: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Session:
     """Rewrite a model for a target that this machine can run, and make it ready to run.
 
     `target` None: the model as it is. `strict`: refuse operators without native kernels instead of
-    running them on the reference device. `progress` is told how many kernels are yet to compile.
+    running them on the reference device. `fast_math`: float32 convolutions may have rounding errors
+    about ten times as large, where that is faster. `progress` is told how many kernels are yet to
+    compile.
     """
     if isinstance(model, bytes):
         model = io.parse(model)
@@ -75,7 +78,8 @@ def compile_model(
             raise
         loaded = load(older)
     with collector.paused():
-        session = Session(loaded, Options(threads, strict, target is not None, isa, progress))
+        fuse = target is not None
+        session = Session(loaded, Options(threads, strict, fuse, isa, progress, fast_math))
     loaded.release()
     return session
 

@@ -47,18 +47,23 @@ def columns_for(machine: Machine, total: str, groups: int, channels: int, run: i
     return vectors_for(machine, channels, lanes) * lanes
 
 
-def call_conv(
-    low: Lowering,
-    products: Products,
-    source: Source,
-    windows: Windows,
-    panels: Panels,
-    w: Tensor,
-    bias: Tensor,
-    finish: Finish,
-    out: Tensor,
-) -> None:
-    """`out` lies in channels-last order."""
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """One convolution: operands as the kernels read them; `out` lies in channels-last order."""
+
+    products: Products
+    source: Source
+    windows: Windows
+    panels: Panels
+    w: Tensor
+    bias: Tensor
+    finish: Finish
+    out: Tensor
+
+
+def call_conv(low: Lowering, given: Dense) -> None:
+    """By `Conv`, or by `ConvDot` where a panel is one channel."""
+    windows, finish, out = given.windows, given.finish, given.out
     if len(windows.starts) == 0 or out.shape[0] == 0:
         return
     table = windows.starts
@@ -68,23 +73,17 @@ def call_conv(
         table = low.weights.packed(
             table, ("places", id(places)), lambda t: np.concatenate([t, places])
         )
-    operands: list[Tensor | int] = [source.tensor, w, bias, low.constant(table),
-                                    low.constant(windows.taps), *finish.tensors, out]  # fmt: skip
-    call = _call_dot if panels.columns == 1 else _call_panels
-    call(low, products, source, windows, panels, operands, finish, out)
+    operands: list[Tensor | int] = [
+        given.source.tensor, given.w, given.bias, low.constant(table), low.constant(windows.taps),
+        *finish.tensors, out,
+    ]  # fmt: skip
+    call = _call_dot if given.panels.columns == 1 else _call_panels
+    call(low, given, operands)
 
 
-def _call_panels(
-    low: Lowering,
-    products: Products,
-    source: Source,
-    windows: Windows,
-    panels: Panels,
-    operands: list[Tensor | int],
-    finish: Finish,
-    out: Tensor,
-) -> None:
-    machine = low.machine
+def _call_panels(low: Lowering, given: Dense, operands: list[Tensor | int]) -> None:
+    machine, products, panels = low.machine, given.products, given.panels
+    source, windows, finish, out = given.source, given.windows, given.finish, given.out
     pixels, images = len(windows.starts), out.shape[0]
     vectors = panels.columns // machine.lanes(products.total)
     tiles = tiles_of(pixels, tallest_tile(machine, vectors))
@@ -108,16 +107,9 @@ def _call_panels(
     low.call(spec, words, items, min(grain, items), size, 2 * work)
 
 
-def _call_dot(
-    low: Lowering,
-    products: Products,
-    source: Source,
-    windows: Windows,
-    panels: Panels,
-    operands: list[Tensor | int],
-    finish: Finish,
-    out: Tensor,
-) -> None:
+def _call_dot(low: Lowering, given: Dense, operands: list[Tensor | int]) -> None:
+    products, panels, finish, out = given.products, given.panels, given.finish, given.out
+    source, windows = given.source, given.windows
     lanes = low.machine.lanes(products.total)
     pixels, images, channels = len(windows.starts), out.shape[0], panels.channels
     whole, tail = divmod(windows.run // panels.step, lanes)

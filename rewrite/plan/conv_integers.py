@@ -6,7 +6,7 @@ In: operands of an instance and which of them are which. Out: kernels whose sums
 Known weights have their zero points taken off when the plan is made. Where they then fit s8, x is
 read as bytes: the sums are those of x w - zx (sum of w), whose second term is part of the bias, and
 the border is zx. Else, and where zx comes with the run, x - zx is made first, in s16 or s32, with a
-border of 0.
+border of 0. Winograd's algorithm reads bytes too, and takes weights of 9 bits.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewrite.plan.conv_after import First, chained, finish_of
-from rewrite.plan.conv_dense import Products, call_conv, columns_for
+from rewrite.plan.conv_dense import Dense, Products, call_conv, columns_for
 from rewrite.plan.conv_depthwise import call_depthwise, filled, packed_filters, repeated, width_of
 from rewrite.plan.conv_packing import Panels, moved_rows, packed_array, padded_bias
 from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_steps import Program
 from rewrite.plan.conv_window import Frame, windows_of
+from rewrite.plan.conv_winograd import Filtering, Operands, call_winograd
+from rewrite.plan.conv_winograd_choice import Layer, chosen
+from rewrite.plan.conv_winograd_weights import is_exact, transformed
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering, channels_last
-from rewrite.plan.machine import Machine
+from rewrite.plan.machine import Machine, has_dot_product
 from rewrite.plan.spec import Body
 from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import View
 from rewrite.quant.accumulator import pair_sums
 
+_SIGN = {"u8": 128, "s8": -128}  # types of bytes, and what turns one into the other
 _EXACT = 1 << 24  # integers up to here are exact in float32, and so are their sums
 
 
@@ -53,6 +57,25 @@ class Scheme:
     w: str
     step: int
 
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether x is multiplied with its zero point in it."""
+        return self.x in _SIGN
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One operator: what `call_integers` is given, weights without zero points if known, and the
+    zero point of x if known."""
+
+    places: Places
+    frame: Frame
+    x: Tensor
+    out: Tensor
+    first: First | None
+    known: Array | None
+    zero: int | None
+
 
 def call_integers(
     low: Lowering,
@@ -63,29 +86,76 @@ def call_integers(
     first: First | None = None,
 ) -> None:
     """`x` and `out` are (N, C, …); `first` makes the operator's elements of sums in s32."""
-    known = _weights(low, places)
-    groups = low.op.integer("group", 1)
+    known, zero = _weights(low, places), _number(low, places.x_zero)
+    given = _Given(places, frame, x, out, first, known, zero)
     width = width_of(low, low.op, frame, places.w, "f32")
     if known is not None and width and _few(low, places, known):
-        _depthwise(low, places, frame, x, out, known, first, width)
+        _depthwise(low, given, known, width)
         return
-    depth = low.op.shape(places.w)[1]
-    zero = _number(low, places.x_zero)
+    groups, depth = low.op.integer("group", 1), low.op.shape(places.w)[1]
     scheme = scheme_of(low.machine, known, zero, groups, depth)
+    how = _filtering(low, given, scheme)
+    if how is None:
+        _dense(low, given, scheme)
+    else:
+        _filtered(low, given, how)
+
+
+def _dense(low: Lowering, given: _Given, scheme: Scheme) -> None:
+    """Windows times panels."""
+    places, frame = given.places, given.frame
+    groups, depth = low.op.integer("group", 1), low.op.shape(places.w)[1]
     channels = low.op.shape(places.w)[0] // groups
     padded = -(-depth // scheme.step) * scheme.step
     row = frame.kernel[2] if groups == 1 and frame.dilations[2] == 1 else 1
     run = padded * row // scheme.step
     columns = columns_for(low.machine, "s32", groups, channels, run)
     panels = Panels(groups, channels, columns, scheme.step, padded)
-    conversion, source_x = _conversion(low, places, scheme, x, zero)
-    source = source_of(low, source_x, frame, conversion, scheme.step if groups == 1 else 1)
-    call_conv(
-        low, Products(scheme.form, scheme.x, scheme.w, "s32"), source,
+    conversion, x = _conversion(low, given, scheme)
+    source = source_of(low, x, frame, conversion, scheme.step if groups == 1 else 1)
+    call_conv(low, Dense(
+        Products(scheme.form, scheme.x, scheme.w, "s32"), source,
         windows_of(frame, source.sizes, source.channels, groups), panels,
-        _packed(low, places, scheme, panels, known),
-        _bias(low, places, scheme, panels, known, zero), finish_of(low, "s32", first), out,
+        _packed(low, given, scheme, panels), _bias(low, given, scheme, panels),
+        finish_of(low, "s32", given.first), given.out,
+    ))  # fmt: skip
+
+
+# --- fewer multiplications --------------------------------------------------------------------
+
+
+def _filtering(low: Lowering, given: _Given, scheme: Scheme) -> Filtering | None:
+    """By Winograd's algorithm where it pays and is exact."""
+    known, frame = given.known, given.frame
+    if known is None or given.zero is None:
+        return None
+    channels, depth = known.shape[:2]
+    layer = Layer(
+        frame, low.op.integer("group", 1), given.x.shape[0], depth, channels, scheme.w,
+        scheme.form, scheme.step,
     )  # fmt: skip
+    for edges in ((2, 4), (2,)):
+        how = chosen(low.machine, layer, edges)
+        if how is None or is_exact(how.edge, known, given.x.dtype):
+            return how
+    return None
+
+
+def _filtered(low: Lowering, given: _Given, how: Filtering) -> None:
+    known, zero, x = given.known, given.zero, given.x
+    assert known is not None
+    assert zero is not None
+    panels = how.panels
+    packed = low.weights.packed(
+        known, ("winograd", how), lambda w: transformed(panels, how.edge, w)
+    )
+    scheme = Scheme(how.form, x.dtype, how.element, panels.step)
+    operands = Operands(
+        low.ordered(x, channels_last(len(x.shape))), zero, low.constant(packed),
+        _bias(low, given, scheme, panels),
+    )  # fmt: skip
+    finish = finish_of(low, "s32", given.first)
+    call_winograd(low, how, given.frame, operands, finish, given.out)
 
 
 # --- which instruction ------------------------------------------------------------------------
@@ -111,8 +181,7 @@ def _bytes_form(machine: Machine, known: Array) -> str | None:
         return "arm_dot" if machine.has("dotprod") else None
     if machine.arch != "x86_64":
         return None
-    wide = machine.vector_bytes
-    if (machine.has("avx512vnni") and wide >= 32) or (machine.has("avxvnni") and wide == 32):
+    if has_dot_product(machine):
         return "dot"
     return "pairs16" if _never_saturates(known) else None
 
@@ -156,21 +225,17 @@ def _weights(low: Lowering, places: Places) -> Array | None:
     return low.weights.packed(w, ("no zero point", numbers), without)
 
 
-def _conversion(
-    low: Lowering, places: Places, scheme: Scheme, x: Tensor, zero: int | None
-) -> tuple[Conversion, Tensor]:
+def _conversion(low: Lowering, given: _Given, scheme: Scheme) -> tuple[Conversion, Tensor]:
     """How x becomes what the kernel reads, and x as that starts from it."""
-    if scheme.step == 4:
+    x, zero = given.x, given.zero
+    if scheme.takes_bytes:
         assert zero is not None
         if x.dtype == scheme.x:
             return Conversion(x.dtype, fill=zero), x
         program = Program(scheme.x)
         program.step("BitwiseXor", scheme.x, 0, program.number(scheme.x, _SIGN[scheme.x]))
         return Conversion(scheme.x, program.body(1), (), zero ^ 0x80), x.retyped(scheme.x)
-    return Conversion(scheme.x, *_difference(low, places.x_zero, x.dtype, scheme.x)), x
-
-
-_SIGN = {"u8": 128, "s8": -128}
+    return Conversion(scheme.x, *_difference(low, given.places.x_zero, x.dtype, scheme.x)), x
 
 
 def _difference(low: Lowering, index: int, dtype: str, to: str) -> tuple[Body, tuple[Tensor, ...]]:
@@ -186,9 +251,8 @@ def _difference(low: Lowering, index: int, dtype: str, to: str) -> tuple[Body, t
     return program.body(program.step("Sub", to, a, b)), (low.view(index),)
 
 
-def _packed(
-    low: Lowering, places: Places, scheme: Scheme, panels: Panels, known: Array | None
-) -> Tensor:
+def _packed(low: Lowering, given: _Given, scheme: Scheme, panels: Panels) -> Tensor:
+    known, places = given.known, given.places
     kinds = {"s8": np.int8, "s16": np.int16, "s32": np.int32}
     if known is not None:
 
@@ -219,24 +283,18 @@ def _difference_of_weights(low: Lowering, places: Places) -> tuple[Body, list[Te
     return body, found
 
 
-def _bias(
-    low: Lowering,
-    places: Places,
-    scheme: Scheme,
-    panels: Panels,
-    known: Array | None,
-    zero: int | None,
-) -> Tensor:
+def _bias(low: Lowering, given: _Given, scheme: Scheme, panels: Panels) -> Tensor:
     """The bias of the operator, less what the zero point of x adds, in s32 modulo 2^32."""
+    places, known, zero = given.places, given.known, given.zero
     count = panels.groups * panels.channels
     bias = None if places.bias < 0 or not low.op.has(places.bias) else low.known(places.bias)
     if places.bias >= 0 and low.op.has(places.bias) and bias is None:
         target = low.new("s32", (panels.groups, panels.count, panels.columns))
-        assert scheme.step != 4, "a bias that comes with the run is an operand of the epilogue"
+        assert not scheme.takes_bytes, "a bias that comes with the run is no part of it"
         moved_rows(low, panels, low.view(places.bias), [], target)
         return target
     start = np.zeros(count, np.int64) if bias is None else bias.astype(np.int64).reshape(-1)
-    if scheme.step == 4 and known is not None:
+    if scheme.takes_bytes and known is not None:
         fixed = zero or 0
         if scheme.x != low.op.dtype(places.x):
             fixed += 128 if scheme.x == "u8" else -128
@@ -260,18 +318,9 @@ def _few(low: Lowering, places: Places, known: Array) -> bool:
     return 255 * most + bias < _EXACT
 
 
-def _depthwise(
-    low: Lowering,
-    places: Places,
-    frame: Frame,
-    x: Tensor,
-    out: Tensor,
-    known: Array,
-    first: First | None,
-    width: int,
-) -> None:
+def _depthwise(low: Lowering, given: _Given, known: Array, width: int) -> None:
     """In float32, which is exact here."""
-    m = known.shape[0]
+    places, x, m = given.places, given.x, known.shape[0]
     zero = _number(low, places.x_zero)
     w = low.constant(low.weights.packed(known, "depthwise", lambda a: packed_filters(a, "f32")))
     bias = np.zeros(m, np.float64)
@@ -287,10 +336,11 @@ def _depthwise(
     else:
         border = low.constant(filled("uint8" if x.dtype == "u8" else "int8", zero))
     x = repeated(low, x, m // x.shape[1])
-    finish = finish_of(low, "f32", _of_floats(first))
+    finish = finish_of(low, "f32", _of_floats(given.first))
     call_depthwise(
-        low, frame, x, w, low.constant(bias.astype(np.float32)), finish, out, "f32", border, width
-    )
+        low, given.frame, x, w, low.constant(bias.astype(np.float32)), finish, given.out, "f32",
+        border, width,
+    )  # fmt: skip
 
 
 def _of_floats(first: First | None) -> First:

@@ -32,8 +32,9 @@ __all__ = [
 class Lowering:
     """A segment being lowered. `at` a cluster, the methods speak of its head's operands."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, fast_math: bool) -> None:
         self.weights = weights
+        self.fast_math = fast_math  # floats: whether speed counts for more than the last digits
         self.drafts: list[Draft] = []
         self.constants: list[Array] = []
         self._constant_buffers: dict[int, Buffer] = {}  # by identity of the array

@@ -45,3 +45,11 @@ class Facts:
 
 
 PLAIN = Facts("", 16, 16, False)
+
+
+def has_dot_product(machine: Machine) -> bool:
+    """Whether an x86 adds products of neighbours to 32 bits in one instruction (vpdpbusd,
+    vpdpwssd)."""
+    wide = machine.vector_bytes
+    vnni = machine.has("avx512vnni") and wide >= 32
+    return machine.arch == "x86_64" and (vnni or (machine.has("avxvnni") and wide == 32))

@@ -49,10 +49,11 @@ def plan_segment(
     bounds: Mapping[int, Bound],
     weights: Weights,
     fuse: bool,
+    fast_math: bool = False,
 ) -> Segment:
     """Fuse, lower, place."""
     made = {v: k for op in ops for k, v in enumerate(op.results) if v is not None}
-    low = Lowering(weights)
+    low = Lowering(weights, fast_math)
     inputs = _inputs(ops, known, made)
     for index, number in enumerate(inputs):
         view = _view(known[number])

@@ -64,6 +64,7 @@ class Settings:
     opset: int = 0  # of ai.onnx, in the main graph
     strict: bool = False
     fuse: bool = True
+    fast_math: bool = False
 
 
 @dataclass
@@ -107,8 +108,9 @@ def next_stage(
     segment = None
     if walk.native or any(v in needed for v in walk.learn):
         segment = plan_segment(
-            walk.native, walk.known, needed, walk.bounds, settings.weights, settings.fuse
-        )
+            walk.native, walk.known, needed, walk.bounds, settings.weights, settings.fuse,
+            settings.fast_math,
+        )  # fmt: skip
     walk.unknown.update((number, None) for number in walk.bounds)
     types = tuple(v for v in walk.unknown if v in needed)
     learn = tuple(walk.learn)

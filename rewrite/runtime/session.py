@@ -68,6 +68,7 @@ class Options:
     fuse: bool = True
     isa: Isa | None = None  # None: this machine's
     progress: Callable[[int], None] | None = None  # told how many kernels are yet to compile
+    fast_math: bool = False  # algorithms for f32 whose rounding errors are some times as large
 
 
 class Session:
@@ -95,6 +96,7 @@ class Session:
             self._program.opset,
             self.options.strict,
             self.options.fuse,
+            self.options.fast_math,
         )
         self._context = Context(settings, self._load, self._reference, run_control, self._visit)
         self._context.dropped = self._forget

@@ -95,8 +95,8 @@ def test_weights_that_come_with_the_run(name: str) -> None:
 
 def test_which_algorithm() -> None:
     """Winograd's where it is worth it, by the kinds of kernels in the plan."""
-    for name, kind in (("winograd", "Winograd"), ("same", "Conv"), ("depthwise", "Depthwise"),
-                       ("one deep filter", "ConvDot")):  # fmt: skip
+    for name, kind in (("winograd", "Winograd"), ("pointwise", "Conv"),
+                       ("depthwise", "Depthwise"), ("one deep filter", "ConvDot")):  # fmt: skip
         x, w, b, how = data(name)
         node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes(*how))
         model = model_of([node], {"x": x}, {"w": w, "b": b})

@@ -3,7 +3,8 @@
 Rewrites the model for the target (--target none: runs it as it is), compiles it and
 runs it once, on files given with --input or on random numbers. Prints a line per
 output; -o keeps the outputs. --profile says where the time goes and which operators
-have no native kernel; --strict-native refuses those.
+have no native kernel; --strict-native refuses those. --fast-math is for float32
+models that can do without the last digits.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, metavar="OUT.npz", help="keep the outputs")
     add("--profile", action="store_true", help="say what each kernel takes")
     add("--strict-native", action="store_true", help="refuse operators without a native kernel")
+    add("--fast-math", action="store_true", help="allow larger rounding errors, for speed")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             target,
             arguments.threads,
             strict=arguments.strict_native,
+            fast_math=arguments.fast_math,
             progress=None if tell is None else _progress(tell),
         )
         with session:

@@ -2,7 +2,7 @@
 
 In: `form`, element types. Out: a `Product` (rewrite/codegen/product.py), or
 
-    words   two neighbours of s16 at once, exact in s32 (x86: pmaddwd)
+    words   two neighbours of s16 at once, exact in s32 (x86: vpdpwssd, else pmaddwd)
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rewrite.codegen.isa import Isa
 from rewrite.codegen.product import Product, product_of
 from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
+from rewrite.plan.machine import has_dot_product
 
 _PMADDWD = {
     4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512",
@@ -52,6 +53,9 @@ class Words:
         if self.isa.arch == "x86_64":
             narrow = vector("i16", 2 * self.lanes)
             x, y = f.bitcast(a, narrow), f.bitcast(b, narrow)
+            if has_dot_product(self.isa):
+                name = f"llvm.x86.avx512.vpdpwssd.{8 * self.isa.vector_bytes}"
+                return f.call(name, total.type, total, x, y)
             found: Value = f.add(total, f.call(_PMADDWD[self.lanes], total.type, x, y))
             return found
         for part in (_low, _high):

@@ -7,7 +7,7 @@ channel has its own filter, the depthwise kernel.
 from __future__ import annotations
 
 from rewrite.plan.conv_after import finish_of
-from rewrite.plan.conv_dense import Products, call_conv, columns_for
+from rewrite.plan.conv_dense import Dense, Products, call_conv, columns_for
 from rewrite.plan.conv_depthwise import (
     biases,
     call_depthwise,
@@ -19,7 +19,9 @@ from rewrite.plan.conv_depthwise import (
 from rewrite.plan.conv_packing import NUMPY, Panels, bias, weights, widened
 from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, windows_of
-from rewrite.plan.conv_winograd import call_winograd, suits
+from rewrite.plan.conv_winograd import Filtering, Operands, call_winograd
+from rewrite.plan.conv_winograd_choice import Layer, chosen
+from rewrite.plan.conv_winograd_weights import transformed
 from rewrite.plan.instance import Instance
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
 from rewrite.plan.spec import Body
@@ -52,10 +54,8 @@ def conv(low: Lowering, op: Instance) -> None:
     width = width_of(low, op, frame, 1, FLOATS[op.dtype(0)])
     if width:
         depthwise(low, op, frame, width)
-    elif suits(op, frame):
-        order = channels_last(len(op.shape(0)))
-        x, out = low.ordered(low.view(0), order), low.output(0, order)
-        call_winograd(low, frame, x, finish_of(low, "f32"), out)
+    elif (how := _filtering(low, op, frame)) is not None:
+        filtered(low, op, frame, how)
     else:
         dense(low, op, frame)
 
@@ -74,6 +74,25 @@ def depthwise(low: Lowering, op: Instance, frame: Frame, width: int) -> None:
     )  # fmt: skip
 
 
+def _filtering(low: Lowering, op: Instance, frame: Frame) -> Filtering | None:
+    """Fewer multiplications, where they pay; by larger tiles only where larger errors may be."""
+    if op.known(1) is None or op.dtype(0) != "f32":
+        return None
+    images = op.shape(0)[0]
+    channels, depth = op.shape(1)[:2]
+    layer = Layer(frame, op.integer("group", 1), images, depth, channels, "f32", "plain", 1)
+    return chosen(low.machine, layer, (2, 4) if low.fast_math else (2,))
+
+
+def filtered(low: Lowering, op: Instance, frame: Frame, how: Filtering) -> None:
+    """By Winograd's algorithm."""
+    order = channels_last(len(op.shape(0)))
+    x, out = low.ordered(low.view(0), order), low.output(0, order)
+    w = low.packed(1, ("winograd", how), lambda w: transformed(how.panels, how.edge, w))
+    given = Operands(x, 0, w, bias(low, 2, how.panels, "f32"))
+    call_winograd(low, how, frame, given, finish_of(low, "f32"), out)
+
+
 def dense(low: Lowering, op: Instance, frame: Frame) -> None:
     """Sums over all input channels of a group."""
     dtype = op.dtype(0)
@@ -85,11 +104,11 @@ def dense(low: Lowering, op: Instance, frame: Frame) -> None:
     out = low.output(0, channels_last(len(op.shape(0))))
     source = source_of(low, low.view(0), frame, Conversion(total, floats(dtype, total)))
     finish = finish_of(low, total)
-    call_conv(
-        low, Products("plain", total, total, total), source,
+    call_conv(low, Dense(
+        Products("plain", total, total, total), source,
         windows_of(frame, source.sizes, source.channels, groups), panels,
         weights(low, 1, panels, total, None, None), bias(low, 2, panels, total), finish, out,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def floats(dtype: str, total: str) -> Body | None:

@@ -6,7 +6,7 @@ In: DeformConv over two dimensions. Out: the kernels `DeformSample` and `Conv`.
 from __future__ import annotations
 
 from rewrite.plan.conv_after import finish_of
-from rewrite.plan.conv_dense import Products, call_conv, columns_for
+from rewrite.plan.conv_dense import Dense, Products, call_conv, columns_for
 from rewrite.plan.conv_packing import Panels, bias, weights
 from rewrite.plan.conv_source import Source
 from rewrite.plan.conv_window import Windows, frame_of, offsets, starts
@@ -55,8 +55,8 @@ def deform_conv(low: Lowering, op: Instance) -> None:
         starts((1, 1, frame.pixels), (0, 0, step)), offsets(taps, (0, 0, channels)), run
     )
     panels = Panels(groups, filters, columns_for(low.machine, total, groups, filters, run))
-    call_conv(
-        low, Products("plain", total, total, total), source, windows, panels,
+    call_conv(low, Dense(
+        Products("plain", total, total, total), source, windows, panels,
         weights(low, 1, panels, total, None, None), bias(low, 3, panels, total),
         finish_of(low, total), out,
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 
 from rewrite.ops.window import read_window
 from rewrite.plan.conv_after import Finish, finish_of
-from rewrite.plan.conv_dense import Products, call_conv, columns_for
+from rewrite.plan.conv_dense import Dense, Products, call_conv, columns_for
 from rewrite.plan.conv_packing import Panels, bias, moved_rows, packed_array, widened
 from rewrite.plan.conv_source import Conversion, Source, source_of
 from rewrite.plan.conv_window import Frame, Three, Windows, narrow, three
@@ -119,10 +119,10 @@ def conv_transpose(low: Lowering, op: Instance) -> None:
                 [tuple(t for _, t in at) for at in product(*(p.meets for p in (*others, one)))]
                 for one in together
             ]
-            call_conv(
-                low, Products("plain", total, total, total), source, windows, panels,
+            call_conv(low, Dense(
+                Products("plain", total, total, total), source, windows, panels,
                 filters.of(taps), base, finish, out,
-            )  # fmt: skip
+            ))  # fmt: skip
 
 
 def _joined(op: Instance, axes: list[Axis], finish: Finish, channels: int) -> int:
