@@ -42,10 +42,10 @@ def pages(codes: Iterable[str]) -> Iterator[str]:
     for code in codes:
         path = resources.page(code)
         if path is not None:
-            yield visible(f"  page: {_nearby(path)}")
+            yield visible(f"  page: {nearby(path)}")
 
 
-def _nearby(path: Path) -> Path:
+def nearby(path: Path) -> Path:
     """The shortest way to write the path."""
     try:
         return path.relative_to(Path.cwd())

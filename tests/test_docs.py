@@ -28,7 +28,15 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 EXECUTED = [
     DOCS / f"{name}.md"
-    for name in ("tutorial", "targets", "command-line", "python", "quantization", "running")
+    for name in (
+        "tutorial",
+        "targets",
+        "command-line",
+        "python",
+        "quantization",
+        "running",
+        "explain",
+    )
 ]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 

@@ -129,7 +129,7 @@ class _Reader:
         self.found: list[Test] = []
         self.keys: dict[tuple[str, Span], str] = {}
         self.counts: dict[str, int] = {}
-        self.bound: set[str] = set()
+        self.places: dict[str, list[Span]] = {}  # where each name stands
         self.roots = frozenset(_root_forms(rule))
         self.of_several = {s.form.index for s in self.pattern.statements if len(s.names) > 1}
         self.labels = {
@@ -163,9 +163,9 @@ class _Reader:
             self._name("output", label, form.span)
         if isinstance(form, f.Any):
             self._typed(form.type, label, form.span)
-            self._repeated(form.name, form.span)
+            self._named(form.name, form.span)
         elif isinstance(form, f.Reference):
-            self._repeated(form.name, form.span)
+            self._named(form.name, form.span)
         elif isinstance(form, f.Absent):
             self._test("present", label, form.span, "none")
         elif isinstance(form, f.Number):
@@ -183,10 +183,10 @@ class _Reader:
             if test.values is not None:
                 words = " | ".join(_literal(v) for v in test.values if v is not None)
                 self._test("attribute", f"{name}.{test.name}", test.span, f"{test.name}: {words}")
-            self._repeated(test.bind, test.span)
+            self._named(test.bind, test.span)
         if form.rest is not None:
             self._typed(form.rest.type, form.rest.name or label, form.rest.span)
-            self._repeated(form.rest.name, form.rest.span)
+            self._named(form.rest.name, form.rest.span)
 
     def _typed(self, test: f.TypeTest | None, label: str, span: Span) -> None:
         if test is None:
@@ -198,13 +198,19 @@ class _Reader:
         if test.shape is not None and _restricts(test.shape):
             self._test("shape", label, span, test.words)
 
-    def _repeated(self, name: str | None, span: Span) -> None:
-        """The second time that a name is met it must be the same value."""
+    def _named(self, name: str | None, span: Span) -> None:
+        """A name that is written twice must be the same value, whichever place is met first."""
         if name is None:
             return
-        if name in self.bound:
+        places = self.places.setdefault(name, [])
+        if span in places:
+            return
+        places.append(span)
+        if len(places) == 2:
             self._test("same", name, span, name)
-        self.bound.add(name)
+        if len(places) >= 2:
+            for place in places:
+                self.keys["same", place] = self.keys["same", places[1]]
 
     def _label(self, form: f.Form) -> str:
         """What the form is called: by its name, else by its operator."""

@@ -8,8 +8,8 @@ in the model as it was, together with what took it.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -23,6 +23,7 @@ from rewrite.lang.words import suggestion
 from rewrite.match.near import MOST_VIOLATIONS
 from rewrite.match.structure import operator_words
 from rewrite.match.vocabulary import vocabulary
+from rewrite.told import nearby
 
 SECONDS = 60.0  # for the near misses of a rule in a whole model
 
@@ -128,8 +129,13 @@ def text(found: Answer) -> list[str]:
 
 def _about_node(found: Answer) -> list[str]:
     lines = [f"{found.node}: {_fate(found.fate)}"]
-    for miss in found.misses:
+    whole = [m for m in found.misses if found.rule is not None or len(m.matched) >= m.size]
+    for miss in whole:
         lines += _miss(miss, found.node)
+    others = sorted(miss.rule for miss in found.misses if miss not in whole)
+    if others:
+        rules = "a rule" if len(others) == 1 else f"{len(others)} rules"
+        lines.append(f"half of their operators find {rules}: {', '.join(others)}")
     if found.rule is None and not found.misses:
         lines.append("no rule comes near it")
     return lines
@@ -187,4 +193,4 @@ def _reasons(miss: Miss) -> list[str]:
 
 
 def _at(span: Span) -> str:
-    return f"{os.path.relpath(span.file)}:{span.line}:{span.column}"
+    return f"{nearby(Path(span.file))}:{span.line}:{span.column}"
