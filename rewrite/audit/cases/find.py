@@ -112,7 +112,7 @@ def _checked(pack: RulePack, files: Sequence[tuple[Path, int, int]]) -> tuple[Ca
 @lru_cache(maxsize=1024)
 def _read(path: Path, changed: int, size: int) -> tuple[tuple[Case, ...], tuple[Diagnostic, ...]]:
     """The cases of a file as it was then, and what is wrong with it."""
-    text = _text(path, size)
+    text = text_of(path)
     if isinstance(text, Diagnostic):
         return (), (text,)
     errors = Collector()
@@ -123,14 +123,16 @@ def _read(path: Path, changed: int, size: int) -> tuple[tuple[Case, ...], tuple[
     return cases, tuple(errors.found)
 
 
-def _text(path: Path, size: int) -> str | Diagnostic:
-    if not path.resolve().is_relative_to(path.parent.resolve()):
-        return _unread(path, "the file leads out of the pack's folder")
-    if not path.is_file():
-        return _unread(path, "it is no file")
-    if size > 4 * MOST_CHARACTERS:
-        return _unread(path, f"the file has {size} bytes, which is too much to be read")
+def text_of(path: Path) -> str | Diagnostic:
+    """The text of a file with the line ends that it has, or why it is not read."""
     try:
+        if not path.resolve().is_relative_to(path.parent.resolve()):
+            return _unread(path, "the file leads out of the pack's folder")
+        if not path.is_file():  # a pipe would keep us waiting
+            return _unread(path, "it is no file")
+        size = path.stat().st_size
+        if size > 4 * MOST_CHARACTERS:
+            return _unread(path, f"the file has {size} bytes, which is too much to be read")
         with path.open(encoding="utf-8", newline="") as stream:
             return stream.read()
     except OSError as problem:

@@ -152,4 +152,4 @@ def _differ(name: str, expected: Array, got: Array | None, bound: Bound, eps: fl
         allowed = found.allowed
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(error)), error.shape))
     place = f" at {list(at)}" if at else ""
-    return f"`{name}`{place}: {expected[at]} expected, {got[at]} found, {allowed:.3g} allowed"
+    return f"`{name}`{place}: {expected[at]!s} expected, {got[at]!s} found, {allowed:.3g} allowed"

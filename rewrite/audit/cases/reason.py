@@ -30,7 +30,8 @@ REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`key` names the test in its rule, `words` is its text; both are "" where it is no test."""
+    """`key` names the test in its rule and begins with the code, `words` is the text of the test;
+    both are "" where it is no test."""
 
     code: str
     key: str
@@ -42,8 +43,7 @@ class Reason:
         return because == self.key or because in self.text or because in self.words
 
     def __str__(self) -> str:
-        key = f", {self.key}" if self.key and self.key != self.code else ""
-        return f"{self.text} ({self.code}{key})"
+        return f"{self.text} ({self.key or self.code})"
 
 
 def reasons(

@@ -1,17 +1,19 @@
 """What tests expect, written into files of cases.
 
-In: the text of a file, what is to stand in which case. Out: the new text. Only the values of
-`after` and `rejects` change; every other byte stays, comments too. Graphs are written as block
-literals: YAML's own form for text that a person reads line by line.
+In: `Outcome`s; the text of a file, what is to stand in which case. Out: the new text. Only the
+values of `after` and `rejects` change; every other byte stays, comments too. Graphs are written as
+block literals: YAML's own form for text that a person reads line by line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
+from rewrite.audit.cases.case import Outcome
 from rewrite.audit.cases.tree import compose, span_of
 from rewrite.errors import Diagnostic
 
@@ -33,6 +35,19 @@ class _Edit:
     start: int
     end: int
     text: str
+
+
+def changes_of(outcomes: Iterable[Outcome], folder: Path) -> dict[str, list[Change]]:
+    """File -> what the outcomes propose; only of files in the folder."""
+    found: dict[str, dict[Change, None]] = {}
+    for outcome in outcomes:
+        case = outcome.test.case
+        if outcome.finding is None or case is None or Path(case.span.file).parent != folder:
+            continue
+        changes = found.setdefault(case.span.file, {})
+        for key, value in outcome.finding.proposed:
+            changes[Change(case.span.line, case.span.column, key, value)] = None
+    return {file: list(changes) for file, changes in found.items() if changes}
 
 
 def updated(text: str, file: str, changes: Sequence[Change]) -> tuple[str, list[Diagnostic]]:

@@ -1,0 +1,213 @@
+"""Run the tests of packs: the examples in rules, and the cases beside them.
+
+Every `example` of a rule and every case of a `*.cases.yaml` is run, each with its rule alone.
+Tells of those that do not hold. docs/testing.md says what a case can expect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewrite import resources
+from rewrite.cli.console import complain, number_from, working, write_text
+from rewrite.cli.packs import HELP, folders, targets
+from rewrite.errors import Collector, Diagnostic, RewriteError, error, visible
+from rewrite.lang.words import suggestion
+from rewrite.told import pages
+
+if TYPE_CHECKING:
+    from rewrite.audit.cases.report import Ran
+    from rewrite.audit.cases.suite import Selection, Unit
+    from rewrite.lang.pack import RulePack
+    from rewrite.target.target import Target
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", nargs="+", metavar="PATH", help=HELP)
+    parser.add_argument(
+        "-k",
+        dest="expression",
+        metavar="EXPR",
+        help="only tests in whose name `pack::rule::test` these words are; and, or, not, ()",
+    )
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="R", help="only this rule; repeatable"
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="T",
+        help="a name from `rewrite targets`, or a .yaml file; repeatable (all shipped ones). Rules "
+        "that ask for the target are tried on each, others on the first",
+    )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="write what was found into files of cases: `after`, and a `rejects` that is empty",
+    )
+    parser.add_argument(
+        "--durations", type=number_from(0), metavar="N", help="tell of the N slowest tests"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the outcomes as JSON; - is stdout")
+    parser.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit's XML")
+    parser.add_argument(
+        "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rewrite.audit.cases.suite import units
+    from rewrite.match.vocabulary import vocabulary
+    from rewrite.target.load import load_target
+
+    packs = _packs(arguments.path)
+    known = [load_target(name, vocabulary()) for name in targets(arguments.target)]
+    selection = _selection(arguments, packs, known)
+    chosen, left = units(packs, selection)
+    if not chosen:
+        complain(_nothing(left))
+        return 1
+    jobs = arguments.jobs or os.cpu_count() or 1
+    ran = _run(chosen, known, jobs)
+    if arguments.update:
+        files = _update(chosen, ran, show=arguments.json != "-")
+        chosen, _ = units(packs, selection)  # as the files are now
+        again = [number for number, unit in enumerate(chosen) if _touches(unit, files)]
+        for number, each in zip(again, _run([chosen[n] for n in again], known, jobs), strict=True):
+            ran[number] = each
+    flat = [one for each in ran for one in each]
+    _write(arguments, flat, known, left)
+    if arguments.json != "-":
+        _print(flat, left, arguments.durations or 0)
+    return 1 if any(one.outcome.finding is not None for one in flat) else 0
+
+
+def _packs(paths: Sequence[str]) -> list[RulePack]:
+    """The packs, or all that is wrong with any of them."""
+    from rewrite.lang.pack import load_pack
+    from rewrite.match.vocabulary import vocabulary
+
+    problems = Collector()
+    found = []
+    for folder in folders(paths):
+        try:
+            found.append(load_pack(folder, vocabulary(), [resources.folder("rules")]))
+        except RewriteError as problem:
+            problems.found += problem.diagnostics
+    problems.found[:] = dict.fromkeys(problems.found)  # of a pack that several extend
+    problems.raise_if_any()
+    return found
+
+
+def _selection(
+    arguments: argparse.Namespace, packs: Sequence[RulePack], known: Sequence[Target]
+) -> Selection:
+    from rewrite.audit.cases.select import wanted
+    from rewrite.audit.cases.suite import Selection
+
+    names = [rule.name for pack in packs for rule in pack.rules]
+    for name in arguments.rule:
+        if name not in names:
+            hint = suggestion(name, names)
+            raise error("RW004", f"none of the packs has a rule `{name}`", hint=hint)
+    return Selection(
+        rules=frozenset(arguments.rule) or None,
+        expression=None if arguments.expression is None else wanted(arguments.expression),
+        targets=frozenset(target.name for target in known) if arguments.target else None,
+    )
+
+
+def _nothing(left: int) -> RewriteError:
+    if left:
+        message = f"none of the {left} tests is selected"
+        return error("RW719", message, hint="names are `pack::rule::test`, see `--json -`")
+    return error("RW719", "there are no tests", hint="a rule has examples: `example fires …`")
+
+
+def _run(chosen: Sequence[Unit], known: Sequence[Target], jobs: int) -> list[list[Ran]]:
+    """What was found, unit by unit."""
+    from rewrite.audit.cases.report import Ran
+    from rewrite.audit.cases.suite import running
+
+    found: list[list[Ran]] = []
+    with running(chosen, known, jobs) as outcomes, working("tests") as tell:
+        for unit, each in zip(chosen, outcomes, strict=True):
+            found.append([Ran(unit.pack.name, outcome) for outcome in each])
+            if tell is not None:
+                tell(unit.rule.name, len(found), len(chosen) - len(found))
+    return found
+
+
+def _update(chosen: Sequence[Unit], ran: Sequence[Sequence[Ran]], show: bool) -> frozenset[str]:
+    """Write what the outcomes propose; the files written."""
+    from rewrite.audit.cases.find import folders_of, text_of
+    from rewrite.audit.cases.update import changes_of, updated
+
+    problems = Collector()
+    written: dict[str, None] = {}
+    for pack in {unit.pack.name: unit.pack for unit in chosen}.values():
+        own = [one.outcome for each in ran for one in each if one.pack == pack.name]
+        for file, changes in sorted(changes_of(own, folders_of(pack)[-1]).items()):
+            before = text_of(Path(file))
+            if isinstance(before, Diagnostic):
+                problems.found.append(before)
+                continue
+            after, refused = updated(before, file, changes)
+            problems.found += refused
+            if after == before:
+                continue
+            write_text(Path(file), after)
+            written[file] = None
+            if show:
+                sys.stdout.writelines(_difference(file, before, after))
+    if problems.found:
+        complain(RewriteError(tuple(problems.found)))
+    return frozenset(written)
+
+
+def _difference(file: str, before: str, after: str) -> list[str]:
+    old, new = before.splitlines(), after.splitlines()
+    rows = difflib.unified_diff(old, new, file, f"{file} (updated)", lineterm="")
+    return [f"{visible(row)}\n" for row in rows]
+
+
+def _touches(unit: Unit, files: frozenset[str]) -> bool:
+    return any(test.span.file in files for test in unit.tests)
+
+
+def _write(
+    arguments: argparse.Namespace, ran: Sequence[Ran], known: Sequence[Target], left: int
+) -> None:
+    from rewrite.audit.cases.report import as_json, as_junit
+
+    if arguments.json is not None:
+        made = as_json(ran, [target.name for target in known], left)
+        text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+        if arguments.json == "-":
+            sys.stdout.write(text)
+        else:
+            write_text(Path(arguments.json), text)
+    if arguments.junit is not None:
+        write_text(Path(arguments.junit), as_junit(ran))
+
+
+def _print(ran: Sequence[Ran], left: int, slowest: int) -> None:
+    from rewrite.audit.cases.report import rows
+
+    failed = [one for one in ran if one.outcome.finding is not None]
+    for one in failed:
+        print("\n  ".join([f"FAIL {one.outcome.name}", *rows(one.outcome)]))
+    codes = dict.fromkeys(one.outcome.problem.code for one in failed if one.outcome.problem)
+    for row in pages(codes):
+        print(row)
+    for one in sorted(ran, key=lambda one: -one.outcome.seconds)[:slowest]:
+        print(f"{one.outcome.seconds:8.3f} s  {one.outcome.name}")
+    more = f", {left} not selected" if left else ""
+    print(f"{len(ran) - len(failed)} of {len(ran)} tests hold{more}")
