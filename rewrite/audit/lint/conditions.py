@@ -58,23 +58,33 @@ class Conditions:
         lets: dict[str, ast.Expr] = {}
         for step in rule.steps:
             if isinstance(step, ast.Let):
-                value = _inlined(step.value, lets)
+                value = inlined(step.value, lets)
                 if sum(1 for _ in nodes(value)) <= _MOST_INLINED:
                     lets[step.name] = value
                 continue
             self.lets = lets
             for atom in conjuncts(step.condition):
                 yield from self._judge(atom, step)
-                self._learn(_inlined(atom, lets), atom, step.when)
+                self._learn(inlined(atom, lets), atom, step.when)
         self._terms.clear()
         self._texts.clear()
         for guard in guards(rule):
             for atom in conjuncts(guard):
                 yield from self._judge(atom, None)
 
+    def learn(self, rule: ast.Rule) -> None:
+        """What the rule's unconditional conditions say, for `truth` to be asked about others."""
+        lets: dict[str, ast.Expr] = {}
+        for step in rule.steps:
+            if isinstance(step, ast.Let):
+                lets[step.name] = inlined(step.value, lets)
+            elif step.when is None:
+                for atom in conjuncts(step.condition):
+                    self._learn(inlined(atom, lets), atom, None)
+
     def _judge(self, atom: ast.Expr, where: ast.Where | None) -> Iterator[Verdict]:
         when = None if where is None else where.when
-        full = _inlined(atom, self.lets)
+        full = inlined(atom, self.lets)
         truth, earlier = self.truth(full, when)
         if truth is not None:
             word: Truth = "never" if not truth else "always" if earlier is None else "repeated"
@@ -262,7 +272,7 @@ def guards(rule: ast.Rule) -> Sequence[ast.Expr]:
     ]
 
 
-def _inlined(expr: ast.Expr, lets: Mapping[str, ast.Expr]) -> ast.Expr:
+def inlined(expr: ast.Expr, lets: Mapping[str, ast.Expr]) -> ast.Expr:
     """The expression with the names of `let`s replaced by what they are."""
     if not any(isinstance(n, ast.Name) and n.name in lets for n in nodes(expr)):
         return expr

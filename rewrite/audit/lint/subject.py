@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from rewrite import resources
@@ -105,19 +105,8 @@ class Subject:
     @cached_property
     def targets(self) -> tuple[Target, ...]:
         """The shipped targets that use the pack; all of them where none does."""
-        known = [load_target(name, self.vocabulary) for name in shipped_targets()]
-        using = tuple(t for t in known if self._used_by(t))
-        return using or tuple(known)
-
-    def _used_by(self, target: Target) -> bool:
-        folders = [resources.shipped("rules").get(name) for name in target.packs]
-        found = find_sources(
-            [f for f in folders if f is not None],
-            [resources.folder("rules")],
-            self.vocabulary.newest_opset,
-            Collector(),
-        )
-        return any(source.folder == self.source.folder for source in found)
+        using = tuple(t for t, folders in shipped_targets() if self.source.folder in folders)
+        return using or tuple(t for t, _ in shipped_targets())
 
     @cached_property
     def matchers(self) -> Sequence[tuple[Target, matching.Matcher]]:
@@ -166,9 +155,16 @@ def open_pack(folder: Path, beside: Sequence[Path] = ()) -> Subject:
     return Subject(pack, sources, tuple(p for p in beside if p != folder))
 
 
-def shipped_targets() -> list[str]:
-    """`generic` first."""
-    return sorted(resources.shipped("targets"), key=lambda name: (name != "generic", name))
+@cache
+def shipped_targets() -> tuple[tuple[Target, frozenset[Path]], ...]:
+    """Each with the folders of the packs that it uses, those extended too; `generic` first."""
+    names = sorted(resources.shipped("targets"), key=lambda name: (name != "generic", name))
+    found: list[tuple[Target, frozenset[Path]]] = []
+    for name in names:
+        target = load_target(name, vocabulary())
+        used = find_sources(target.packs, _search(), vocabulary().newest_opset, Collector())
+        found.append((target, frozenset(source.folder for source in used)))
+    return tuple(found)
 
 
 def _search() -> list[Path]:
