@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 from rewrite.audit.cases.case import TestModel
 from rewrite.audit.cases.run import models_of
@@ -27,6 +28,10 @@ from rewrite.match.vocabulary import vocabulary
 from rewrite.target.load import load_target
 from rewrite.target.target import Target
 
+Result = TypeVar("Result")
+_FEW = 40  # rules: a process takes longer to start than they do
+_CHUNK = 8
+
 Tell = Callable[[str, int, int], None]  # a rule, how many are done, how many are left
 
 
@@ -40,25 +45,43 @@ class Job:
 
 
 def cover(
-    job: Job, only: Sequence[str] = (), jobs: int = 1, tell: Tell | None = None
-) -> PackCoverage:
-    """The coverage of the pack. Raises `RewriteError` where it, a target or a test is unreadable.
+    jobs: Sequence[Job], only: Sequence[str] = (), processes: int = 1, tell: Tell | None = None
+) -> tuple[PackCoverage, ...]:
+    """The coverage of packs. Raises `RewriteError` where one, a target or a test is unreadable.
 
-    `only`: names of rules; their named patterns are left out, since other rules show them, too.
+    `only`: names of rules. What other rules show of their named patterns is then not looked at.
     """
-    pack, _ = loaded(job)
-    names = [rule.name for rule in rules_of(pack)]
+    tasks = [(job, name) for job in jobs for name in _names(job)]
+    known = [name for _, name in tasks]
     for name in only:
-        if name not in names:
-            hint = suggestion(name, names)
-            raise error("RW720", f"the pack `{pack.name}` has no rule `{name}`", hint=hint)
-    wanted = [name for name in names if not only or name in only]
-    found: list[Measured] = []
-    for measured in _measured(job, wanted, jobs):
-        found.append(measured)
+        if name not in known:
+            hint = suggestion(name, known)
+            raise error("RW004", f"none of the packs has a rule `{name}`", hint=hint)
+    if only:
+        tasks = [(job, name) for job, name in tasks if name in only]
+    found: dict[Job, list[Measured]] = {job: [] for job in jobs}
+    for count, ((job, name), measured) in enumerate(
+        zip(tasks, in_processes(measure_rule, tasks, processes), strict=True), 1
+    ):
+        found[job].append(measured)
         if tell is not None:
-            tell(measured.rule, len(found), len(wanted) - len(found))
-    return gather(pack, found)
+            tell(name, count, len(tasks) - count)
+    return tuple(gather(loaded(job)[0], found[job]) for job in jobs)
+
+
+def _names(job: Job) -> list[str]:
+    return [rule.name for rule in rules_of(loaded(job)[0])]
+
+
+def in_processes(
+    work: Callable[[tuple[Job, str]], Result], tasks: Sequence[tuple[Job, str]], processes: int
+) -> Iterator[Result]:
+    """The results in the order of the tasks; here, where there is little to do."""
+    if processes <= 1 or len(tasks) < _FEW:
+        yield from map(work, tasks)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, tasks, chunksize=_CHUNK)
 
 
 def rules_of(pack: RulePack) -> tuple[ast.Rule, ...]:
@@ -81,15 +104,6 @@ def refined_by(pack: RulePack) -> dict[str, int]:
     return found
 
 
-def _measured(job: Job, names: Sequence[str], jobs: int) -> Iterator[Measured]:
-    if jobs <= 1 or len(names) < 2 * jobs:
-        for name in names:
-            yield measure_rule(job, name)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(measure_rule, [job] * len(names), names, chunksize=4)
-
-
 @cache
 def loaded(job: Job) -> tuple[RulePack, tuple[Target, ...]]:
     """The pack and the targets, once in each process."""
@@ -97,8 +111,9 @@ def loaded(job: Job) -> tuple[RulePack, tuple[Target, ...]]:
     return pack, tuple(load_target(name, vocabulary()) for name in job.targets)
 
 
-def measure_rule(job: Job, name: str) -> Measured:
+def measure_rule(task: tuple[Job, str]) -> Measured:
     """All tests of one rule."""
+    job, name = task
     pack, targets = loaded(job)
     rule = next(r for r in pack.rules if r.name == name)
     measure = Measure(pack, rule, targets, vocabulary())

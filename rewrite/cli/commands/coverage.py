@@ -60,18 +60,15 @@ def run(arguments: argparse.Namespace) -> int:
     return status(arguments, packs)
 
 
-def measured(arguments: argparse.Namespace) -> list[PackCoverage]:
+def measured(arguments: argparse.Namespace) -> tuple[PackCoverage, ...]:
     """The coverage of every pack that is named."""
     from rewrite.audit.coverage.run import Job, cover
 
-    found = []
-    jobs = arguments.jobs or os.cpu_count() or 1
     search = (resources.folder("rules"),)
-    for folder in folders(arguments.path):
-        job = Job(folder, search, targets(arguments.target))
-        with working(f"coverage of {folder.name}") as tell:
-            found.append(cover(job, arguments.rule, jobs, tell))
-    return found
+    named = targets(arguments.target)
+    jobs = [Job(folder, search, named) for folder in folders(arguments.path)]
+    with working("coverage") as tell:
+        return cover(jobs, arguments.rule, arguments.jobs or os.cpu_count() or 1, tell)
 
 
 def status(arguments: argparse.Namespace, packs: Sequence[PackCoverage]) -> int:
