@@ -177,7 +177,7 @@ def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "ap
 
 
 def _packs(target: Target, rules: Sequence[PathLike]) -> list[str | Path]:
-    return [*target.packs, *(_pack(rule) for rule in rules)]
+    return [_pack(pack) for pack in (*target.packs, *rules)]
 
 
 def digest_of(target: Target, rules: Sequence[PathLike] = ()) -> str:

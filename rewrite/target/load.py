@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -92,7 +93,8 @@ def _known(vocabulary: Vocabulary | None) -> Known:
 def _load(file: Path, known: Known, problems: Collector, below: tuple[Path, ...]) -> Facts:
     """The facts of a file laid over those of its parents."""
     root = _compose(file)
-    reader = Reader(str(file), known, problems)
+    beside = _packs_beside(file)
+    reader = Reader(str(file), replace(known, packs=known.packs | beside.keys()), problems)
     if not _NAME.fullmatch(file.stem):
         reader.problems.add(
             "RW406",
@@ -103,6 +105,9 @@ def _load(file: Path, known: Known, problems: Collector, below: tuple[Path, ...]
     values = reader.read(TARGET, root, ())
     facts = reader.facts
     facts.values = values if isinstance(values, dict) else {}
+    packs = facts.values.get("packs")
+    if isinstance(packs, (list, tuple)):
+        facts.values["packs"] = [beside.get(str(pack), pack) for pack in packs]
     parent = facts.values.get("extends")
     if not isinstance(parent, str):
         return facts
@@ -110,6 +115,12 @@ def _load(file: Path, known: Known, problems: Collector, below: tuple[Path, ...]
     if parent_file is None:
         return facts
     return _over(_load(parent_file, known, problems, (*below, file)), facts)
+
+
+def _packs_beside(file: Path) -> dict[str, str]:
+    """Packs in folders beside the file, by name: they come before shipped ones."""
+    found = sorted(file.parent.glob("*/pack.yaml"))
+    return {path.parent.name: str(path.parent.absolute()) for path in found}
 
 
 def _parent(

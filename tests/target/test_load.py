@@ -274,3 +274,22 @@ def test_a_name_that_is_no_target():
     (found,) = caught.value.diagnostics
     assert found.code == "RW401"
     assert found.hint == "did you mean `hexagon`?"
+
+
+def test_packs_beside_the_file_come_before_shipped_ones(tmp_path):
+    for name in ("mine", "algebra"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pack.yaml").write_text("name: x\n")
+    file = tmp_path / "chip.yaml"
+    file.write_text(GOOD.replace("packs: []", "packs: [fusion, mine, algebra]"))
+    target = load_target(file, VOCABULARY)
+    assert target.packs == ("fusion", str(tmp_path / "mine"), str(tmp_path / "algebra"))
+
+
+def test_a_pack_that_is_nowhere(tmp_path):
+    (tmp_path / "mine").mkdir()  # no pack.yaml in it
+    file = tmp_path / "chip.yaml"
+    file.write_text(GOOD.replace("packs: []", "packs: [mine]"))
+    with pytest.raises(RewriteError) as raised:
+        load_target(file, VOCABULARY)
+    assert [d.code for d in raised.value.diagnostics] == ["RW407"]
