@@ -22,7 +22,7 @@ MOST_LINES = 500
 LAYERS: dict[tuple[str, ...], set[str]] = {
     ("errors", "files", "schema", "resources", "told"): set(),
     ("quant",): {"numpy", "ml_dtypes"},
-    ("lang",): {"lark", "yaml"},
+    ("lang",): {"yaml"},
     ("target",): {"yaml"},
     ("ops",): {"numpy", "ml_dtypes", "onnx"},
     ("graph",): {"numpy", "ml_dtypes", "google.protobuf", "onnx", "onnx_ir"},

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lark import Token
-
 from rewrite.errors import Collector, Label, Span
 from rewrite.lang import ast
 from rewrite.lang.limits import NAME_CHARACTERS, NUMBER_CHARACTERS
+from rewrite.lang.machine import Token
 
 NAME_TYPES = ("LOWER", "UPPER", "OVER", "OPSET", "WITH")
 LITERAL_NAMES = ("true", "false", "inf")
@@ -54,8 +53,8 @@ class BuilderBase:
         else:
             line, column = first.span.line, first.span.column
         if isinstance(last, Token):
-            return Span(self.file, line, column, last.end_line, last.end_column)  # type: ignore[arg-type]
-        return Span(self.file, line, column, last.span.end_line, last.span.end_column)  # type: ignore[arg-type]
+            return Span(self.file, line, column, last.end_line, last.end_column)
+        return Span(self.file, line, column, last.span.end_line, last.span.end_column)
 
     def around(self, children: list[Child]) -> Span:
         return self.span(children[0], children[-1])

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lark import Token
-
 from rewrite.lang import ast
 from rewrite.lang.build_base import Child, Part
 from rewrite.lang.build_patterns import PatternBuilder
+from rewrite.lang.machine import Token
 from rewrite.lang.operators import GroupingError, group
 
 

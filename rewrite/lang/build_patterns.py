@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lark import Token
-
 from rewrite.lang import ast
 from rewrite.lang.build_base import LITERAL_NAMES, Child, Part
 from rewrite.lang.build_quantized import QuantizedBuilder
+from rewrite.lang.machine import Token
 from rewrite.lang.operators import group
 from rewrite.lang.text import unescape
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lark import Token
-
 from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.lang.build_base import BuilderBase, Child, Part
+from rewrite.lang.machine import Token
 from rewrite.lang.walk import nodes
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from lark import Token
-
 from rewrite.errors import Label, Span
 from rewrite.lang import ast
 from rewrite.lang.build_base import Child, Part
 from rewrite.lang.build_expressions import ExpressionBuilder
 from rewrite.lang.limits import NESTING
+from rewrite.lang.machine import Token
 from rewrite.lang.text import dedent
 from rewrite.lang.walk import resolve_method_arguments, too_deep
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from rewrite.lang import limits
+from rewrite.lang.machine import GRAMMAR
 from rewrite.lang.operators import PRECEDENCE
-from rewrite.lang.parser import GRAMMAR
 from rewrite.lang.syntax_errors import WORDS
 from rewrite.lang.vocabulary import FunctionSignature, Vocabulary
 from rewrite.schema import DTYPE_ATTRIBUTES, DTYPE_CLASSES, DTYPES

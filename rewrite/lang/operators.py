@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lark import Token
+from rewrite.lang.machine import Token
 
 # Higher binds tighter. Prefix operators have their own line: `not a == b` is `not (a == b)`,
 # `-a ** b` is `-(a ** b)`.

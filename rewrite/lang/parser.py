@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 from threading import Lock
-
-from lark import Lark, UnexpectedCharacters, UnexpectedToken
 
 from rewrite.errors import Collector, RewriteError
 from rewrite.lang import ast, syntax_errors
 from rewrite.lang.build_rules import RuleBuilder
 from rewrite.lang.limits import SYNTAX_ERRORS
+from rewrite.lang.machine import END, Machine, Misplaced, Unreadable
 from rewrite.lang.text import admissible, normalize
 
-GRAMMAR = Path(__file__).with_name("grammar.lark")
 _ITEM = re.compile(r"^(?:rule|pattern|refine)\b", re.MULTILINE)
 _lock = Lock()  # the one builder holds the state of the parse that is going on
 
 
 @cache
-def _machine() -> tuple[Lark, RuleBuilder]:
+def _machine() -> tuple[Machine, RuleBuilder]:
     builder = RuleBuilder()
-    parser = Lark(
-        GRAMMAR.read_text(encoding="utf-8"),
-        parser="lalr",
-        lexer="basic",
-        transformer=builder,
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
-    return parser, builder
+    return Machine(builder), builder
 
 
 def parse(text: str, file: str) -> ast.RuleFile:
@@ -45,27 +34,27 @@ def parse(text: str, file: str) -> ast.RuleFile:
     if refused is not None:
         raise RewriteError((refused,))
     with _lock:
-        parser, builder = _machine()
+        machine, builder = _machine()
         errors = Collector()
         builder.begin(file, errors)
-        tree = _parse_items(parser, text, file, errors)
+        tree = _parse_items(machine, text, file, errors)
     errors.raise_if_any()
     assert tree is not None
     return tree
 
 
-def _parse_items(parser: Lark, text: str, file: str, errors: Collector) -> ast.RuleFile | None:
+def _parse_items(machine: Machine, text: str, file: str, errors: Collector) -> ast.RuleFile | None:
     """Parse; at an error blank what was read, so that positions stay, and parse the rest."""
     start = 0
     for _ in range(SYNTAX_ERRORS):
         source = "\n" * text.count("\n", 0, start) + text[start:]
         try:
-            tree = parser.parse(source)
-        except UnexpectedToken as slip:
+            tree = machine.parse(source)
+        except Misplaced as slip:
             errors.found.append(syntax_errors.token(slip, file))
-            line = slip.token.line if slip.token.type != "$END" else None
+            line = slip.token.line if slip.token.type != END else None
             column = slip.token.column
-        except UnexpectedCharacters as slip:
+        except Unreadable as slip:
             errors.found.append(syntax_errors.character(slip, source, file))
             line, column = slip.line, slip.column
         else:
@@ -73,7 +62,7 @@ def _parse_items(parser: Lark, text: str, file: str, errors: Collector) -> ast.R
             return tree
         if line is None:
             return None
-        found = _next_item(text, start, _offset(text, line, column or 1))
+        found = _next_item(text, start, _offset(text, line, column))
         if found is None:
             return None
         start = found

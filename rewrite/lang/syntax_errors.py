@@ -1,13 +1,12 @@
 """Syntax errors in the words of the language: what was found, what was expected, what to do.
 
-In: the exception of the parser, with its state. Out: a `Diagnostic`.
+In: the exception of the machine. Out: a `Diagnostic`.
 """
 
 from __future__ import annotations
 
-from lark import Token, UnexpectedCharacters, UnexpectedToken
-
 from rewrite.errors import Diagnostic, Label, Span
+from rewrite.lang.machine import END, Misplaced, Token, Unreadable
 
 ITEMS = ("RULE", "PATTERN", "REFINE")
 OPENING = {"LPAR": ("(", ")"), "LBRACE": ("{", "}"), "LSQB": ("[", "]")}
@@ -64,7 +63,7 @@ SPELLING = {
     "BAR": "`|`",
     "LPAR": "`(`", "RPAR": "`)`", "LBRACE": "`{`", "RBRACE": "`}`", "LSQB": "`[`", "RSQB": "`]`",
     "NUMBER": "a number", "STRING": "a string", "TEXT": 'a text in `"""`',
-    "$END": "the end of the file", "DOT": "`.`", "TILDE": "`~`", "QUESTION": "`?`",
+    END: "the end of the file", "DOT": "`.`", "TILDE": "`~`", "QUESTION": "`?`",
     "ELLIPSIS": "`...`", "COALESCE": "`??`",
 }  # fmt: skip
 CHARACTER_HINTS = {
@@ -77,10 +76,10 @@ CHARACTER_HINTS = {
 }
 
 
-def character(error: UnexpectedCharacters, text: str, file: str) -> Diagnostic:
+def character(error: Unreadable, text: str, file: str) -> Diagnostic:
     """A character that begins no word of the language: mostly a string that is not closed."""
     span = Span(file, error.line, error.column, error.line, error.column + 1)
-    rest = text[error.pos_in_stream :]
+    rest = text[error.offset :]
     if rest.startswith('"""'):
         hint = 'close it with `"""`'
         return Diagnostic("RW103", 'a text opened with `"""` is not closed', _wider(span, 2), hint)
@@ -95,10 +94,10 @@ def _wider(span: Span, by: int) -> Span:
     return Span(span.file, span.line, span.column, span.end_line, span.end_column + by)
 
 
-def token(error: UnexpectedToken, file: str) -> Diagnostic:
+def token(error: Misplaced, file: str) -> Diagnostic:
     """A word in the wrong place."""
     found: Token = error.token
-    accepted = frozenset(error.accepts or error.expected)
+    accepted = error.accepted
     span = _span(found, file)
     unclosed = _bracket(error, found, accepted, file)
     if unclosed is not None:
@@ -108,7 +107,7 @@ def token(error: UnexpectedToken, file: str) -> Diagnostic:
 
 
 def _bracket(
-    error: UnexpectedToken, found: Token, accepted: frozenset[str], file: str
+    error: Misplaced, found: Token, accepted: frozenset[str], file: str
 ) -> Diagnostic | None:
     """Where the word shows that a bracket was not closed."""
     brackets = _open_brackets(error)
@@ -116,7 +115,7 @@ def _bracket(
         return None
     opened = brackets[-1]
     closing = OPENING[opened.type][1]
-    if found.type == "$END":
+    if found.type == END:
         message = f"`{opened}` is not closed before the end of the file"
         return Diagnostic("RW104", message, _span(opened, file), f"add the missing `{closing}`")
     inside_clause = len(brackets) > 1 or opened.type != "LBRACE"
@@ -132,10 +131,10 @@ def _bracket(
     return None
 
 
-def _open_brackets(error: UnexpectedToken) -> list[Token]:
+def _open_brackets(error: Misplaced) -> list[Token]:
     """Read and not closed, the innermost last. Closed ones may wait for their reduction, too."""
     found: list[Token] = []
-    for value in error.interactive_parser.parser_state.value_stack:
+    for value in error.values:
         if isinstance(value, Token) and value.type in OPENING:
             found.append(value)
         elif isinstance(value, Token) and value.type in CLOSING and found:
@@ -145,13 +144,13 @@ def _open_brackets(error: UnexpectedToken) -> list[Token]:
 
 def _span(found: Token, file: str) -> Span:
     line, column = found.line or 1, found.column or 1
-    if found.type == "$END":
+    if found.type == END:
         return Span(file, line, column, line, column + 1)
     return Span(file, line, column, found.end_line or line, found.end_column or column + 1)
 
 
 def _describe(found: Token) -> str:
-    if found.type == "$END":
+    if found.type == END:
         return "the end of the file"
     if found.type == "TEXT":
         return 'a text in `"""`'
@@ -181,7 +180,7 @@ def _rank(terminal: str) -> tuple[int, str]:
     return (order.index(terminal) if terminal in SPELLING else len(order), terminal)
 
 
-def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str | None:
+def _hint(found: Token, accepted: frozenset[str], error: Misplaced) -> str | None:
     kind = found.type
     previous = _previous(error)
     if kind == "EQUAL" and "COLON" in accepted:
@@ -209,7 +208,7 @@ def _hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str
     return _word_hint(found, accepted, error)
 
 
-def _word_hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -> str | None:
+def _word_hint(found: Token, accepted: frozenset[str], error: Misplaced) -> str | None:
     kind = found.type
     if kind == "AS" and _after_guard(error):
         return "the name comes before the guard: `pattern as name if (condition)`"
@@ -232,14 +231,14 @@ def _word_hint(found: Token, accepted: frozenset[str], error: UnexpectedToken) -
     return None
 
 
-def _after_guard(error: UnexpectedToken) -> bool:
+def _after_guard(error: Misplaced) -> bool:
     """Whether `if (condition)` was read last."""
-    last = error.interactive_parser.parser_state.value_stack[-4:]
+    last = error.values[-4:]
     types = [value.type if isinstance(value, Token) else None for value in last]
     return types[:2] == ["IF", "LPAR"] and types[3:] == ["RPAR"]
 
 
-def _previous(error: UnexpectedToken) -> str | None:
-    stack = error.interactive_parser.parser_state.value_stack
+def _previous(error: Misplaced) -> str | None:
+    stack = error.values
     last = stack[-1] if stack else None
     return last.type if isinstance(last, Token) else None

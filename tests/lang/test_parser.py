@@ -14,7 +14,8 @@ from rewrite.errors import Diagnostic, RewriteError, Span
 from rewrite.lang import ast
 from rewrite.lang.build_rules import RuleBuilder
 from rewrite.lang.limits import FILE_CHARACTERS, SYNTAX_ERRORS
-from rewrite.lang.parser import GRAMMAR, parse
+from rewrite.lang.machine import GRAMMAR
+from rewrite.lang.parser import parse
 from rewrite.lang.walk import nodes, too_deep
 
 EXAMPLES = '''

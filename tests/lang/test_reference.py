@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rewrite.lang import docs
-from rewrite.lang.parser import GRAMMAR
+from rewrite.lang.machine import GRAMMAR
 from rewrite.lang.vocabulary import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[2]
