@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from rewrite.engine.refused import RefusedError
 from rewrite.graph.facts import Facts
+from rewrite.match.deferred import is_native
 from rewrite.match.values import Tensor
 from rewrite.ops.dtypes import finfo, of_numpy
 from rewrite.schema import DTYPE_CLASSES, OperandSchema, OpSchema
@@ -63,7 +64,7 @@ def keeps_precision(tensor: Tensor, stored: npt.NDArray[np.generic], hint: str) 
         return
     least = 2 * float(finfo(stored.dtype).smallest_normal)
     # Rounding keeps the order: one that is clearly normal when stored was so before.
-    if stored.dtype.isbuiltin == 1 and least <= _largest(stored) < np.inf:
+    if is_native(stored.dtype) and least <= _largest(stored) < np.inf:
         return
     wide = tensor.array
     if wide.dtype.kind != "f":

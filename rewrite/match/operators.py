@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rewrite.match import budget
+from rewrite.match.deferred import Arithmetic
 from rewrite.match.values import (
-    Deferred,
     ElementType,
     Env,
     Symbol,
@@ -117,8 +117,8 @@ def arithmetic(symbol: str, a: Tensor, b: Tensor) -> Tensor:
     dtype = join_dtypes(a, b)
     shape = _meet(a, b)
     kinds = a.elements.dtype.kind + b.elements.dtype.kind
-    if dtype in DTYPE_CLASSES["f"] and kinds in _WIDENED and _native(a) and _native(b):
-        return Tensor(Deferred(_FLOAT[symbol], a.elements, b.elements, shape), dtype)
+    if dtype in DTYPE_CLASSES["f"] and kinds in _WIDENED and _is_native(a, b):
+        return Tensor(Arithmetic(_FLOAT[symbol], a.elements, b.elements, shape), dtype)
     if "O" in (a.array.dtype.kind, b.array.dtype.kind):
         raise Unknown(f"strings have no `{symbol}`")
     with np.errstate(all="ignore"):
@@ -129,9 +129,9 @@ def arithmetic(symbol: str, a: Tensor, b: Tensor) -> Tensor:
     return Tensor(np.asarray(result), dtype)
 
 
-def _native(x: Tensor) -> bool:
-    """Whether the elements are of a type that numpy itself widens."""
-    return x.elements.dtype.isbuiltin == 1
+def _is_native(*sides: Tensor) -> bool:
+    """Whether the elements are in the machine's own order."""
+    return all(x.elements.dtype.isnative for x in sides)
 
 
 def _exact_integers(symbol: str, a: Array, b: Array) -> Array:

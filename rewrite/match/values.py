@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from rewrite.match.deferred import Deferred, stored
 from rewrite.ops import dtypes
 from rewrite.ops.call import Array
 from rewrite.ops.dtypes import of_numpy, to_numpy
@@ -88,6 +89,11 @@ class Tensor:
         return self._elements
 
     @property
+    def late(self) -> Array | Deferred:
+        """The elements, or how they are computed."""
+        return self._elements
+
+    @property
     def array(self) -> Array:
         """The elements in working precision, widened when first asked for."""
         if self._wide is None:
@@ -115,39 +121,13 @@ class Tensor:
             raise Unknown("the element type of this constant is not known")
         target = to_numpy(name)
         if isinstance(self._elements, Deferred):
-            found = self._elements.rounded(target)
+            found = stored(self._elements, target)
             if found is not None:
                 return found
         if self.elements.dtype == target:
             # An array of its own: a part would keep the whole in memory.
             return self.elements if self.elements.flags.owndata else self.elements.copy()
         return _round(self.array, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """Arithmetic on float elements that is not done yet: where its result is only stored, numpy
-    widens, computes and rounds piece by piece, and float64 of the whole is never in memory."""
-
-    function: np.ufunc
-    left: Array
-    right: Array
-    shape: tuple[int, ...]
-
-    def wide(self) -> Array:
-        """In float64."""
-        with np.errstate(all="ignore"):
-            return np.asarray(self.function(self.left, self.right, dtype=np.float64))
-
-    def rounded(self, target: np.dtype[Any]) -> Array | None:
-        """Computed in float64, each element rounded once to a float type of numpy; None where that
-        is no such type or some element is not finite."""
-        if target.isbuiltin != 1 or target.kind != "f":
-            return None
-        found = np.empty(self.shape, target)
-        with np.errstate(all="ignore"):
-            self.function(self.left, self.right, out=found, dtype=np.float64, casting="unsafe")
-        return found if np.isfinite(found).all() else None
 
 
 def working(array: Array) -> Tensor:

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewrite.match.builtins.tensors import flip, repeat, slice_, stack, transpose
+from rewrite.match.builtins.tensors import concat, flip, repeat, slice_, stack, transpose
+from rewrite.match.deferred import Arithmetic, stored
 from rewrite.match.operators import arithmetic
-from rewrite.match.values import Tensor, Unknown, weak, working
+from rewrite.match.values import Env, Tensor, Unknown, weak, working
 from rewrite.ops.dtypes import to_numpy
 
 FLOATS = ("f32", "f16", "bf16", "f8e4m3fn", "f8e5m2")
@@ -198,3 +199,33 @@ def test_late_arithmetic_that_overflows_is_unknown():
     infinite = working(np.array([np.inf, 1.0], np.float32))
     assert arithmetic("*", infinite, weak(2.0)).rounded().tolist() == [np.inf, 2.0]
     assert arithmetic("*", large, weak(2)).array.dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_what_is_computed_and_joined_is_rounded_once(dtype):
+    """Against Python's own floats, which are float64."""
+    rng = np.random.default_rng(6)
+    a, b = (rng.uniform(-2, 2, (2, n)).astype(to_numpy(dtype)) for n in (3, 2))
+    half = working(np.array([[0.5], [1.7]]).astype(to_numpy(dtype)))
+    scaled = arithmetic("*", working(a), half)
+    env = Env({}, None)  # of constants alone
+    joined = concat(env, scaled, working(b), scaled, axis=-1)
+    assert joined.shape == (2, 8)
+    products = [
+        [x * y for x in map(float, row)] for row, y in zip(a, half.array[:, 0], strict=True)
+    ]
+    expected = np.array([[*p, *map(float, r), *p] for p, r in zip(products, b, strict=True)])
+    assert joined.rounded().tolist() == expected.astype(to_numpy(dtype)).tolist()
+    assert joined.array.tolist() == expected.tolist()
+    assert arithmetic("+", joined, weak(1.0)).array.tolist() == (expected + 1).tolist()
+    with pytest.raises(ValueError, match="dimensions"):
+        concat(env, scaled, working(b), axis=0)
+
+
+def test_a_constant_of_a_file_is_computed_with_piece_by_piece():
+    """Elements of files are typed `<f4`, which numpy does not count as one of its own types."""
+    of_file = np.array([1.5, 2.5], np.float32)
+    of_file = of_file.view(of_file.dtype.newbyteorder("<"))
+    late = arithmetic("*", working(of_file), weak(2.0)).late
+    assert isinstance(late, Arithmetic)
+    assert stored(late, np.dtype(np.float32)).tolist() == [3.0, 5.0]

@@ -14,6 +14,7 @@ import numpy as np
 from rewrite.match import budget
 from rewrite.match.builtins import lists
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Tensors, builtin
+from rewrite.match.deferred import Deferred, Joined, is_native
 from rewrite.match.values import Env, Tensor, Unknown, check_size, join_dtypes, working
 from rewrite.ops.call import Array
 from rewrite.ops.dtypes import to_numpy
@@ -184,7 +185,7 @@ def concat(env: Env, *parts: object, axis: int = 0) -> object:
         return tuple(item for part in lists for item in part)
     tensors = tuple(env.tensor(p) for p in parts)
     _check_joined(tensors)
-    return Tensor(np.concatenate(_alike(tensors), axis), _joint(tensors))
+    return Tensor(_joined(tensors, axis), _joint(tensors))
 
 
 @builtin
@@ -192,6 +193,21 @@ def stack(list_: Tensors, axis: int = 0) -> Tensor:
     """The constants of a list side by side along a new axis."""
     _check_joined(list_)
     return Tensor(np.stack(_alike(list_), axis), _joint(list_))
+
+
+def _joined(tensors: Tensors, axis: int) -> Array | Joined:
+    """Floats of which some are computed are joined where they are stored."""
+    shapes = [t.shape for t in tensors]
+    first = shapes[0]
+    late = any(isinstance(t.late, Deferred) for t in tensors)
+    floats = all(isinstance(t.late, Deferred) or is_native(t.late.dtype) for t in tensors)
+    if not (late and floats and -len(first) <= axis < len(first)):
+        return np.concatenate(_alike(tensors), axis)
+    place = axis % len(first)
+    around = {(*shape[:place], -1, *shape[place + 1 :]) for shape in shapes}
+    if len(around) > 1:  # numpy says what does not fit
+        return np.concatenate(_alike(tensors), axis)
+    return Joined(tuple(t.late for t in tensors), place)
 
 
 def _alike(tensors: Tensors) -> list[Array]:
