@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import get_args
 
 from rewrite.audit.verify import Verification
-from rewrite.cli import report, report_html
+from rewrite.cli import report
 from rewrite.engine.journal import (
     Applied,
     Cleaned,
@@ -176,41 +175,3 @@ def test_trace_is_one_json_object_a_line():
         "group", "cleaned", "cycle", "stop",
     ]  # fmt: skip
     assert events[1]["bound"] == {"kind": "equal", "lsb": 0, "rtol": 1e-5, "atol": 0.0}
-
-
-class Page(HTMLParser):
-    """Collects the text of a page and checks that its elements are closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.texts: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
-def test_page_is_whole_self_contained_and_escaped():
-    page = Page()
-    page.feed(report_html.page(report.build(result(), "<m>.onnx", "o.onnx", VERIFIED)))
-    assert page.open == []
-    assert page.links == []
-    assert "<m>.onnx for hexagon" in page.texts
-    assert "Loop is not an operator of <x>" in page.texts
-    assert {
-        "conv_bn",
-        "ConvPointwise: Conv + Relu (2 functions)",
-        "Ledger: equal(rtol=2e-05)",
-        "4 unused nodes removed",
-        "x → y → x",
-        "nodes were out of order; they were sorted",
-    } <= set(page.texts)

@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rewrite.cli.console import Tell, working, write_text
 from rewrite.engine.ledger import CLASSES
@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     name = None if output is None else str(output)
     report = reports.build(result, str(arguments.model), name, verification)
     if arguments.report:
-        from rewrite.cli.report_html import page
-
-        write_text(arguments.report, page(report))
+        with working(f"drawing {arguments.model.name}"):
+            page = _page(arguments, result, report)
+        write_text(arguments.report, page)
     if arguments.trace:
         write_text(arguments.trace, "".join(reports.trace(result)))
     if json_file:
@@ -166,6 +166,19 @@ def _rewrite(arguments: argparse.Namespace, output: Path | None, tell: Tell | No
     if output is not None:
         result.save(output)
     return result
+
+
+def _page(arguments: argparse.Namespace, result: Result, report: dict[str, Any]) -> str:
+    """The report as a page; what the model was is read once more."""
+    from rewrite.api import find_target, matcher_for
+    from rewrite.graph import io
+    from rewrite.report.page import Run, page
+
+    target = find_target(arguments.target)
+    matcher = matcher_for(target, arguments.rules, arguments.max_class or CLASSES[-1])
+    with collector.paused():
+        before = io.load(arguments.model)
+    return page(report, Run(before, result.loaded, result.journal, target, matcher))
 
 
 def _verify(arguments: argparse.Namespace, result: Result, output: Path | None) -> Verification:

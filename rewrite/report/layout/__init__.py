@@ -1,0 +1,1 @@
+"""Layered drawing of directed acyclic graphs: see layered.py."""
