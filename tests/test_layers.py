@@ -40,6 +40,8 @@ EXCEPTIONS = {
     "rewrite/ops/contrib/generate.py": {"onnxruntime"},
     # The runtimes that `rewrite bench --against` times, in processes of their own.
     "rewrite/cli/peers.py": {"onnxruntime", "openvino"},
+    # pytest loads it.
+    "rewrite/pytest_plugin.py": {"pytest"},
 }
 PYPI_NAMES = {"pyyaml": "yaml", "onnx-ir": "onnx_ir", "protobuf": "google.protobuf"}
 
