@@ -14,7 +14,7 @@ from rewrite.audit.cases.case import Outcome
 from rewrite.errors import render, visible
 from rewrite.told import source_of
 
-_REFINED = "the pack's own conditions exclude this model"
+REFINED = "the pack's own conditions exclude this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +113,4 @@ def _case(suite: ElementTree.Element, pack: str, outcome: Outcome) -> None:
         failure.set("message", visible(problem.message))
         failure.text = "\n".join(visible(row) for row in rows(outcome))
     elif outcome.refined:
-        ElementTree.SubElement(case, "skipped", message=_REFINED)
+        ElementTree.SubElement(case, "skipped", message=REFINED)

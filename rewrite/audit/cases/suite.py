@@ -100,6 +100,32 @@ def _origin(pack: RulePack, rule: ast.Rule) -> tuple[Path, str]:
     return Path(pack.origins[rule.name].file).resolve(), rule.name
 
 
+def own_units(pack: RulePack, selection: Selection) -> list[Unit]:
+    """What a pack itself says: its rules, those that it refines, and its cases for others."""
+    folder = folders_of(pack)[-1]
+    found: list[Unit] = []
+    for unit in units([pack], selection)[0]:
+        rule = unit.rule
+        if pack.origins[rule.name].pack == pack.name or is_refined(unit):
+            found.append(unit)
+            continue
+        beside = tuple(t for t in unit.tests if Path(t.span.file).parent == folder)
+        if beside:
+            found.append(Unit(pack, rule, beside, whole=False))
+    return found
+
+
+def is_refined(unit: Unit) -> bool:
+    """Whether the pack itself adds conditions to the rule."""
+    folder = folders_of(unit.pack)[-1]
+    return any(
+        refinement.rule == unit.rule.name
+        for file in unit.pack.files
+        if Path(file.path).parent == folder
+        for refinement in file.tree.refinements
+    )
+
+
 # --- running ------------------------------------------------------------------------------------
 
 
