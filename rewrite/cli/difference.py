@@ -1,6 +1,6 @@
-"""What `diff` tells of two packs or two models: plain dictionaries, and their text.
+"""What `diff` tells on the terminal.
 
-In: paths. Out: the dictionary that `--json` writes, the lines that the terminal shows.
+In: the dictionaries that `--json` writes. Out: lines of text.
 """
 
 from __future__ import annotations
@@ -8,58 +8,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rewrite.audit.layers import Layer, Layers
-    from rewrite.graph.model import LoadedModel
-    from rewrite.lang.pack import RulePack
 
 Report = dict[str, Any]
 MOST_ROWS = 20  # of any list on the terminal; the JSON has all of it
-LEDGER = "rewrite.ledger"
+_LONGEST = 80  # characters of a value that are shown
 
 
-# --- packs ------------------------------------------------------------------------------------
-
-
-def packs(before: RulePack, after: RulePack) -> Report:
-    """Rules that one pack has and the other lacks, and those that read differently."""
-    old = {rule.name: _text(before, rule.name) for rule in before.rules}
-    new = {rule.name: _text(after, rule.name) for rule in after.rules}
-    claims = [{rule.name: str(_claim(rule)) for rule in pack.rules} for pack in (before, after)]
-    changed = [name for name in old if name in new and old[name] != new[name]]
-    return {
-        "kind": "packs",
-        "before": before.name,
-        "after": after.name,
-        "rules": [len(old), len(new)],
-        "added": {name: claims[1][name] for name in new if name not in old},
-        "removed": {name: claims[0][name] for name in old if name not in new},
-        "changed": {name: [claims[0][name], claims[1][name]] for name in changed},
-    }
-
-
-def _claim(rule: Any) -> object:
-    from rewrite.engine.ledger import Bound
-
-    return "certified" if rule.claim.kind == "certified" else Bound.of(rule.claim)
-
-
-def _text(pack: RulePack, name: str) -> str:
-    """The rule as written, blanks apart."""
-    rule = next(rule for rule in pack.rules if rule.name == name)
-    text = pack.texts.get(rule.span.file)
-    if text is None:
-        text = Path(rule.span.file).read_text(encoding="utf-8")
-    rows = text.splitlines()[rule.span.line - 1 : rule.span.end_line]
-    return " ".join(" ".join(rows).split())
+# --- packs and targets ------------------------------------------------------------------------
 
 
 def packs_text(report: Report) -> Iterator[str]:
+    """Lines that tell of two packs."""
     yield f"{report['before']} -> {report['after']}"
     yield f"rules       {report['rules'][0]} -> {report['rules'][1]}"
     for word in ("added", "removed"):
@@ -68,69 +32,67 @@ def packs_text(report: Report) -> Iterator[str]:
             yield from _rows(f"    {name}  {claim}" for name, claim in report[word].items())
     if report["changed"]:
         yield "changed"
-        for name, (old, new) in report["changed"].items():
-            yield f"    {name}  {old}" + (f" -> {new}" if old != new else "")
-    if same_packs(report):
+        yield from _rows(
+            f"    {name}  {_changes(changes)}" for name, changes in report["changed"].items()
+        )
+    if not (report["added"] or report["removed"] or report["changed"]):
         yield "the same rules"
 
 
-def same_packs(report: Report) -> bool:
-    return not (report["added"] or report["removed"] or report["changed"])
+def _changes(changes: Report) -> str:
+    """`claim exact -> equal(rtol=1e-05), text`: what is different in one rule."""
+    told = [
+        key if key == "text" else f"{key} {_value(old)} -> {_value(new)}"
+        for key, (old, new) in changes.items()
+    ]
+    return "; ".join(told)
+
+
+def targets_text(report: Report) -> Iterator[str]:
+    """Lines that tell of two targets."""
+    yield f"{report['before']} -> {report['after']}"
+    if report["facts"]:
+        yield "facts"
+        yield from _rows(f"    {key}  {_fact(pair)}" for key, pair in report["facts"].items())
+    else:
+        yield "the same facts"
+    first, *rest = packs_text(report["packs"])
+    yield first
+    yield from rest
+
+
+def _fact(pair: Any) -> str:
+    if isinstance(pair, dict):
+        told = [f"+ {name}" for name in pair["added"]] + [f"- {name}" for name in pair["removed"]]
+        return ", ".join(told)
+    return f"{_value(pair[0])} -> {_value(pair[1])}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def effects_text(report: Report) -> Iterator[str]:
+    """Lines that tell what two sides do to models."""
+    rows = report["models"]
+    yield f"models      {len(rows)}, {len(report['differing'])} of them differently rewritten"
+    for name in report["differing"]:
+        row = rows[name]
+        if "error" in row:
+            yield f"    {name}: {row['error']}"
+            continue
+        old, new = row["sides"]
+        told = [f"{key} {old[key]} -> {new[key]}" for key in old if old[key] != new[key]]
+        yield f"    {name}: {', '.join(told) or 'other rules'}"
+        yield from _rows(
+            f"        {rule}  {old} -> {new}" for rule, (old, new) in row["fired"].items()
+        )
 
 
 # --- models -----------------------------------------------------------------------------------
-
-
-def models(before: LoadedModel, after: LoadedModel) -> Report:
-    """Operators, inputs and outputs, opsets, and the ledgers that rewriting left."""
-    counts = [_operators(loaded) for loaded in (before, after)]
-    names = sorted({*counts[0], *counts[1]})
-    return {
-        "kind": "models",
-        "before": before.source,
-        "after": after.source,
-        "nodes": [sum(c.values()) for c in counts],
-        "operators": {
-            name: [counts[0][name], counts[1][name]]
-            for name in names
-            if counts[0][name] != counts[1][name]
-        },
-        "signature": [_signature(loaded) for loaded in (before, after)],
-        "opsets": [dict(sorted(m.model.opset_imports.items())) for m in (before, after)],
-        "ledger": [_ledger(loaded) for loaded in (before, after)],
-    }
-
-
-def _operators(loaded: LoadedModel) -> Counter[str]:
-    """Nodes that run, by operator; calls of functions count under the function's name."""
-    main = loaded.model.graph
-    found: Counter[str] = Counter()
-    for graph in loaded.facts.graphs():
-        if graph is main or loaded.facts.root(graph) is main:
-            for node in graph:
-                found[f"{node.domain}::{node.op_type}" if node.domain else node.op_type] += 1
-    return found
-
-
-def _signature(loaded: LoadedModel) -> Report:
-    return {
-        side: [f"{value.name}: {loaded.facts.type(value).dtype or '?'}" for value in values]
-        for side, values in (
-            ("inputs", loaded.model.graph.inputs),
-            ("outputs", loaded.model.graph.outputs),
-        )
-    }
-
-
-def _ledger(loaded: LoadedModel) -> str | None:
-    """The total that the last rewriting promised, if there was one."""
-    kept = [v for k, v in sorted(loaded.model.metadata_props.items()) if k.startswith(LEDGER)]
-    if not kept:
-        return None
-    try:
-        return str(json.loads(kept[-1]).get("total"))
-    except (ValueError, AttributeError):  # written by somebody else
-        return "unreadable"
 
 
 def models_text(report: Report) -> Iterator[str]:
@@ -141,6 +103,13 @@ def models_text(report: Report) -> Iterator[str]:
         width = max(len(name) for name in report["operators"])
         rows = sorted(report["operators"].items(), key=lambda row: -abs(row[1][1] - row[1][0]))
         yield from _rows(f"    {name:{width}}  {old} -> {new}" for name, (old, new) in rows)
+    yield from _tables("nodes", report["changes"])
+    if report["types"]:
+        yield "types"
+        yield from _rows(
+            f"    {name}  {old} -> {new}" for name, (old, new) in report["types"].items()
+        )
+    yield from _tables("initializers", report["initializers"])
     for side in ("inputs", "outputs"):
         old, new = (signature[side] for signature in report["signature"])
         if old != new:
@@ -156,9 +125,27 @@ def _opsets(imports: Mapping[str, int]) -> str:
     return ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in imports.items())
 
 
-def same_models(report: Report) -> bool:
-    pairs = (report["signature"], report["opsets"], report["ledger"])
-    return not report["operators"] and all(old == new for old, new in pairs)
+def _tables(what: str, tables: Report) -> Iterator[str]:
+    """Rows that were added, removed and changed."""
+    for word in ("added", "removed", "changed"):
+        rows = tables[word]
+        if rows:
+            yield f"{what} {word}"
+            told = _changed if word == "changed" else _one
+            yield from _rows(f"    {name}  {told(row)}" for name, row in rows.items())
+
+
+def _one(row: Report) -> str:
+    if "operator" in row:
+        return f"{row['operator']}({', '.join(name or '_' for name in row['inputs'])})"
+    return f"{row['dtype']}{row['shape']}"
+
+
+def _changed(row: Report) -> str:
+    if "elements" in row:
+        by = f", by up to {row['largest']:.4g}" if "largest" in row else ""
+        return f"{row['elements']} elements differ{by}"
+    return "; ".join(f"{key} {_value(old)} -> {_value(new)}" for key, (old, new) in row.items())
 
 
 # --- numbers ----------------------------------------------------------------------------------

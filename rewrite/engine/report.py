@@ -26,10 +26,10 @@ def nodes(facts: Facts) -> int:
 
 def kernels(facts: Facts) -> int:
     """Nodes that run: a function call counts as one, constants do not count."""
-    return sum([node._op_type != "Constant" for node in _running(facts)])
+    return sum([node._op_type != "Constant" for node in running(facts)])
 
 
-def _running(facts: Facts) -> list[ir.Node]:
+def running(facts: Facts) -> list[ir.Node]:
     """Nodes of the graph and its subgraphs, not of function bodies."""
     main = facts.model.graph
     found: list[ir.Node] = []
@@ -48,7 +48,7 @@ def unsupported(loaded: LoadedModel, target: Target) -> list[dict[str, str]]:
     last = target.partition == "single"
     functions = loaded.model.functions
     simple: dict[Operator, str | None] = {}  # operators that are taken always or never
-    for node in _running(loaded.facts):
+    for node in running(loaded.facts):
         if node.op_type == "Constant" or node.op_identifier() in functions:
             continue
         operator = (node.domain, node.op_type)

@@ -61,6 +61,8 @@ def test_operators_that_one_has_more_often(models, capsys):
         "operators",
         "    Mul   1 -> 0",
         "    Relu  0 -> 1",
+        "nodes changed",
+        '    m  operator Mul -> Relu; inputs ["d", "third"] -> ["d"]',
     ]
 
 
@@ -76,6 +78,39 @@ def test_numbers_that_differ_are_status_1(models, capsys):
     assert sum(numbers["first"]["histogram"].values()) <= 64
     assert all(int(steps) >= 0 for steps in numbers["first"]["histogram"])
     assert [row["name"] for row in numbers["outputs"]] == ["y"]
+
+
+def test_initializers_and_types_that_differ(models, capsys):
+    assert main(["diff", "a.onnx", "b.onnx", "--json", "-"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["initializers"] == {
+        "added": {},
+        "removed": {},
+        "changed": {"third": {"elements": 1, "largest": 0.25}},
+    }
+    assert report["changes"] == {"added": {}, "removed": {}, "changed": {}}
+    wide = TEXT.replace("uint8[64]", "uint8[65]").replace("net (", "net (float[3] extra, ")
+    onnx.save(onnx.parser.parse_model(wide), "w.onnx")
+    assert main(["diff", "a.onnx", "w.onnx", "--json", "-"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["types"]["x"] == ["u8[64]", "u8[65]"]
+    assert report["signature"][1]["inputs"] == ["extra: f32", "x: u8"]
+
+
+def test_attributes_and_nodes_that_differ(models, capsys):
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+    net (float[2,3] x) => (float[3,2] y) { t = Transpose <perm = [1, 0]> (x) y = Relu(t) }"""
+    other = text.replace("[1, 0]", "[0, 1]").replace("y = Relu(t)", "r = Neg(t) y = Relu(r)")
+    onnx.save(onnx.parser.parse_model(text), "t.onnx")
+    onnx.save(onnx.parser.parse_model(other.replace("float[3,2]", "float[2,3]")), "u.onnx")
+    assert main(["diff", "t.onnx", "u.onnx", "--json", "-"]) == 1
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert changes["added"] == {"r": {"operator": "Neg", "inputs": ["t"], "outputs": ["r"]}}
+    assert changes["removed"] == {}
+    assert changes["changed"] == {
+        "t": {".perm": [[1, 0], [0, 1]]},
+        "y": {"inputs": [["t"], ["r"]]},
+    }
 
 
 def test_the_same_seed_gives_the_same_bytes(models, capsys):
@@ -101,6 +136,77 @@ def test_packs(tmp_path, capsys):
     assert "    goes  exact" in lines
 
 
+def test_what_changed_in_a_rule(tmp_path, capsys):
+    pack(tmp_path / "old", "old", ["one", "two"])
+    pack(tmp_path / "new", "new", ["one", "two"])
+    file = tmp_path / "new" / "all.rules"
+    file.write_text(file.read_text().replace("claim exact", "claim equal(rtol=0)", 1))
+    assert main(["diff", str(tmp_path / "old"), str(tmp_path / "new"), "--json", "-"]) == 1
+    changed = json.loads(capsys.readouterr().out)["changed"]
+    assert list(changed) == ["one"]
+    assert changed["one"]["claim"] == ["exact", "equal(rtol=0)"]
+
+
+def test_refined_and_disabled_rules(tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    manifest = PACK.replace("NAME", "mine") + "extends: [algebra]\ndisable: [max_lowest]\n"
+    (tmp_path / "mine" / "pack.yaml").write_text(manifest)
+    (tmp_path / "mine" / "all.rules").write_text("refine max_zero with where rank(x) == 2\n")
+    assert main(["diff", "algebra", str(tmp_path / "mine"), "--json", "-"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["added"] == {}
+    assert list(report["removed"]) == ["max_lowest"]
+    assert report["changed"]["max_zero"]["refined"] == [[], ["rank(x) == 2"]]
+
+
+@pytest.fixture
+def sides(tmp_path, monkeypatch):
+    """Two packs of one rule each, two targets with them, two models."""
+    monkeypatch.chdir(tmp_path)
+    pack(tmp_path / "old", "old", ["one"])
+    pack(tmp_path / "new", "new", ["one"])
+    file = tmp_path / "new" / "all.rules"
+    file.write_text(file.read_text().replace("Identity(x)\n  emit  y = x", "Abs(x)\n  emit  y = x"))
+    for name, operators in (("old", "[Abs, Neg]"), ("new", "[Neg, Identity]")):
+        text = "doc: A test.\npacks: [NAME]\nopset: [13, 21]\ngroups: false\noperators: "
+        (tmp_path / f"chip-{name}.yaml").write_text(text.replace("NAME", name) + operators + "\n")
+    (tmp_path / "models").mkdir()
+    head = '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) '
+    for name, body in (("abs", "{ a = Abs(x) y = Neg(a) }"), ("neg", "{ y = Neg(x) }")):
+        onnx.save(onnx.parser.parse_model(head + body), tmp_path / "models" / f"{name}.onnx")
+    (tmp_path / "models" / "broken.onnx").write_bytes(b"no model")
+
+
+def test_effects_of_packs_on_models(sides, capsys):
+    status = main(
+        ["diff", "old", "new", "--models", "models", "--target", "generic", "--json", "-"]
+    )
+    assert status == 1
+    effects = json.loads(capsys.readouterr().out)["effects"]
+    assert sorted(effects["models"]) == ["abs.onnx", "broken.onnx", "neg.onnx"]
+    assert effects["differing"] == ["abs.onnx", "broken.onnx"]
+    assert [side["kernels"] for side in effects["models"]["abs.onnx"]["sides"]] == [2, 1]
+    assert effects["models"]["abs.onnx"]["fired"] == {"one": [0, 1]}
+    assert "RW5" in effects["models"]["broken.onnx"]["error"]
+
+
+def test_targets(sides, capsys):
+    assert main(["diff", "chip-old.yaml", "chip-new.yaml", "--models", "models"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "    operators  + Identity, - Abs" in lines
+    assert "    abs.onnx: kernels 2 -> 1" in lines
+    assert main(["diff", "chip-old.yaml", "chip-old.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "the same facts"
+
+
+def test_shipped_targets_by_name(capsys):
+    assert main(["diff", "hexagon", "cortex-m", "--json", "-"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["kind"] == "targets"
+    assert "Ceil" in report["facts"]["operators"]["added"]
+    assert main(["diff", "generic", "generic"]) == 0
+
+
 def test_a_pack_and_itself(capsys):
     assert main(["diff", "algebra", "algebra"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "the same rules"
@@ -111,6 +217,11 @@ def test_a_pack_and_itself(capsys):
     [
         (["a.onnx", "algebra"], "RW002"),
         (["algebra", "algebra", "--numeric"], "RW002"),
+        (["a.onnx", "a.onnx", "--models", "."], "RW002"),
+        (["algebra", "generic"], "RW002"),
+        (["algebra", "algebra", "--target", "generic"], "RW002"),
+        (["algebra", "algebra", "--models", "nowhere"], "RW753"),
+        (["generic", "nothing.yaml"], "RW402"),
         (["a.onnx", "a.onnx", "--runtime", "gpu"], "RW002"),
         (["a.onnx", "a.onnx", "--runs", "0"], "RW002"),
         (["a.onnx", "a.onnx", "--seed", "-1"], "RW002"),

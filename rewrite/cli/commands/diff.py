@@ -1,7 +1,9 @@
-"""Compare two packs or two models.
+"""Compare two models, packs or targets.
 
-Of packs: rules that were added, removed or changed. Of models: operators, signature and
-ledger; with --numeric also the numbers, layer by layer, in steps (LSB) of the last
+Of packs: rules that were added, removed or changed, and in what. Of targets: facts, and
+the rules of their packs. With --models DIR also what the two do to each model there.
+Of models: operators, nodes, types, initializers, signature and ledger; with --numeric
+also the numbers, layer by layer, in steps (LSB) of the last
 quantization, on random inputs: the first layer that differs, a histogram of its
 differences, and why. The exact oracle computes them, or onnxruntime; a model and itself
 in the two shows where a kernel differs. The exit status is 1 if anything differs (with
@@ -12,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +27,7 @@ from rewrite.errors import error, visible
 
 if TYPE_CHECKING:
     from rewrite.audit.layers import Runtime
+    from rewrite.cli.effects import Side
     from rewrite.lang.pack import RulePack
 
 RUNTIMES = ("oracle", "onnxruntime")
@@ -30,7 +35,7 @@ RUNTIMES = ("oracle", "onnxruntime")
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("before", metavar="A", help="a model, the folder of a pack, or the name of a shipped one")
+    add("before", metavar="A", help="a model; a pack or target, its file or its name")
     add("after", metavar="B", help="another one")
     add("--numeric", action="store_true", help="compare the numbers of two models")
     add("--runs", metavar="N", type=_count, default=2, help="how many random inputs (2)")
@@ -42,20 +47,35 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=("oracle", "oracle"),
         help="oracle or onnxruntime: one for both models, or one for each (oracle)",
     )
+    add("--models", metavar="DIR", type=Path, help="what two packs or targets do to these models")
+    add("--target", metavar="T", help="the target that two packs are added to (generic)")
     add("--json", metavar="FILE", help="the report as JSON; - for stdout, instead of the text")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    folders = [_pack_folder(name) for name in (arguments.before, arguments.after)]
-    if all(folders):
-        return _packs(arguments, [folder for folder in folders if folder is not None])
-    if any(folders):
-        pack, other = arguments.before, arguments.after
-        if folders[0] is None:
-            pack, other = other, pack
-        message = f"`{pack}` is a pack and `{other}` is not"
+    names = (arguments.before, arguments.after)
+    kinds = [_kind(name) for name in names]
+    if kinds[0] != kinds[1]:
+        message = f"`{names[0]}` is a {kinds[0]} and `{names[1]}` is a {kinds[1]}"
         raise error("RW002", message, hint="rewrite diff --help")
-    return _models(arguments)
+    kind = kinds[0]
+    if arguments.numeric and kind != "model":
+        raise error("RW002", "--numeric compares models", hint="rewrite diff --help")
+    if arguments.models is not None and kind == "model":
+        raise error("RW002", "--models is for packs and targets", hint="rewrite diff --help")
+    if arguments.target is not None and (kind != "pack" or arguments.models is None):
+        raise error("RW002", "--target is for the effects of packs: with --models")
+    return {"model": _models, "pack": _packs, "target": _targets}[kind](arguments)
+
+
+def _kind(name: str) -> str:
+    """Whether a name is that of a pack, a target or a model; packs and files come first."""
+    if _pack_folder(name) is not None:
+        return "pack"
+    if name.endswith((".yaml", ".yml")):
+        return "target"
+    is_target = name in resources.shipped("targets")
+    return "target" if is_target and not os.path.lexists(name) else "model"
 
 
 def _count(text: str) -> int:
@@ -99,32 +119,89 @@ def _load(folder: Path) -> RulePack:
     return load_pack(folder, vocabulary(), [resources.folder("rules")])
 
 
-def _packs(arguments: argparse.Namespace, folders: list[Path]) -> int:
+def _packs(arguments: argparse.Namespace) -> int:
+    from rewrite.audit.diff import packs
     from rewrite.cli import difference
 
-    if arguments.numeric:
-        raise error("RW002", "--numeric compares models", hint="rewrite diff --help")
-    report = difference.packs(_load(folders[0]), _load(folders[1]))
-    _write(arguments, report, difference.packs_text(report))
-    return 0 if difference.same_packs(report) else 1
+    folders = [_folder(name) for name in (arguments.before, arguments.after)]
+    found = [_load(folder) for folder in folders]
+    report = packs.compare(found[0], found[1])
+    lines = list(difference.packs_text(report))
+    same = packs.same(report)
+    if arguments.models is not None:
+        from rewrite.api import find_target
+        from rewrite.cli.effects import Side
+
+        target = find_target(arguments.target or "generic")
+        names = {pack.name for pack in found}
+        others = replace(target, packs=tuple(p for p in target.packs if p not in names))
+        same &= _effects(arguments, report, lines, [Side(others, (f,)) for f in folders])
+    _write(arguments, report, lines)
+    return 0 if same else 1
+
+
+def _folder(name: str) -> Path:
+    folder = _pack_folder(name)
+    assert folder is not None  # `run` has looked
+    return folder
+
+
+def _targets(arguments: argparse.Namespace) -> int:
+    from rewrite.api import find_target
+    from rewrite.audit.diff import targets
+    from rewrite.cli import difference
+    from rewrite.cli.effects import Side
+    from rewrite.lang.pack import load_packs
+    from rewrite.match.vocabulary import vocabulary
+
+    found = [find_target(name) for name in (arguments.before, arguments.after)]
+    search = [resources.folder("rules")]
+    rules = [
+        load_packs([_named(pack) for pack in target.packs], vocabulary(), search)
+        for target in found
+    ]
+    report = targets.compare(found[0], found[1], (rules[0], rules[1]))
+    lines = list(difference.targets_text(report))
+    same = targets.same(report)
+    if arguments.models is not None:
+        same &= _effects(arguments, report, lines, [Side(target) for target in found])
+    _write(arguments, report, lines)
+    return 0 if same else 1
+
+
+def _named(pack: str) -> str | Path:
+    return pack if pack in resources.shipped("rules") else Path(pack)
+
+
+def _effects(
+    arguments: argparse.Namespace, report: dict[str, Any], lines: list[str], sides: list[Side]
+) -> bool:
+    """Add what the two sides do to the models; whether it is the same."""
+    from rewrite.cli import difference, effects
+
+    with working(f"rewriting the models of {arguments.models}") as tell:
+        report["effects"] = effects.compare(sides, arguments.models, tell)
+    lines += difference.effects_text(report["effects"])
+    return not report["effects"]["differing"]
 
 
 # --- models -----------------------------------------------------------------------------------
 
 
 def _models(arguments: argparse.Namespace) -> int:
+    from rewrite.audit.diff import models
     from rewrite.cli import difference
     from rewrite.graph import io
 
     loaded = [io.load(Path(name)) for name in (arguments.before, arguments.after)]
-    report = difference.models(loaded[0], loaded[1])
+    report = models.compare(loaded[0], loaded[1])
     if not arguments.numeric:
         _write(arguments, report, difference.models_text(report))
-        return 0 if difference.same_models(report) else 1
+        return 0 if models.same(report) else 1
     found = _numbers(arguments)
     report["numbers"] = found
     lines = [*difference.models_text(report), *difference.numbers_text(found)]
-    _write(arguments, report, iter(lines))
+    _write(arguments, report, lines)
     return 0 if found["equal"] else 1
 
 
@@ -153,7 +230,7 @@ def _numbers(arguments: argparse.Namespace) -> dict[str, Any]:
     return difference.numbers(found)
 
 
-def _write(arguments: argparse.Namespace, report: dict[str, Any], lines: Iterator[str]) -> None:
+def _write(arguments: argparse.Namespace, report: dict[str, Any], lines: Iterable[str]) -> None:
     text = json.dumps(report, indent=2) + "\n"
     if arguments.json == "-":
         sys.stdout.write(text)
