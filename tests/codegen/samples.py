@@ -79,7 +79,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "TopK": ("test_top_k",),
     "Unique": ("test_unique_sorted_without_axis",),
     "Unpool": ("test_maxunpool_export_without_output_shape",),
-    "Winograd": ("convolution",),
+    "Winograd": ("convolution", "convolution of nine bits"),
 }  # fmt: skip
 
 # Kinds of kernels that are planned only for processors that permute lanes by numbers.
@@ -254,6 +254,17 @@ def integer_convolution() -> Sample:
     return _by_reference("integer convolution", nodes, feeds, constants)
 
 
+def convolution_of_nine_bits() -> Sample:
+    """Weights less their zero point leave s8: no machine multiplies them as bytes."""
+    nodes = [helper.make_node("ConvInteger", ["x", "w", "zx", "zw"], ["y"], pads=[1, 1, 1, 1])]
+    constants = {
+        "w": _bytes(0, 256, np.uint8, 20, 17, 3, 3, seed=1),
+        "zx": np.array(9, np.uint8), "zw": np.array(3, np.uint8),
+    }  # fmt: skip
+    feeds = {"x": _bytes(0, 256, np.uint8, 1, 17, 15, 18)}
+    return _by_reference("convolution of nine bits", nodes, feeds, constants)
+
+
 def gelu() -> Sample:
     x = np.concatenate([_floats(997), np.float32([0, -0.0, 1e-40, np.inf, np.nan, 100])])
     nodes = [helper.make_node("Gelu", ["x"], ["y"])]
@@ -354,6 +365,7 @@ def table() -> Sample:
 MODELS: dict[str, Callable[[], Sample]] = {
     "chain": chain,
     "convolution": convolution,
+    "convolution of nine bits": convolution_of_nine_bits,
     "few queries": few_queries,
     "gelu": gelu,
     "half chain": half_chain,
