@@ -82,6 +82,11 @@ class Conditions:
                 for atom in conjuncts(step.condition):
                     self._learn(inlined(atom, lets), atom, None)
 
+    def possible(self, term: str) -> Domain | None:
+        """The values that the pattern and the conditions learned leave to a term."""
+        told = self._terms.get((None, term))
+        return self.known.possible(term) if told is None else told.domain
+
     def _judge(self, atom: ast.Expr, where: ast.Where | None) -> Iterator[Verdict]:
         when = None if where is None else where.when
         full = inlined(atom, self.lets)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rewrite.audit.lint.registry import Check
 
 _FENCE = re.compile(r"^```rule (bad|good)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_MANIFEST = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LEADS = {"bad": "Found:", "good": "Not found:"}
 
 
@@ -30,6 +31,12 @@ def example(check: Check, kind: str) -> str:
     if len(found) != 1:
         raise LookupError(f"the page of {check.code} has {len(found)} examples marked {kind}")
     return found[0]
+
+
+def manifest(check: Check) -> str | None:
+    """The pack.yaml of the examples, where the page has one."""
+    found = _MANIFEST.search(check.page)
+    return None if found is None else found[1]
 
 
 def table(checks: Sequence[Check]) -> str:

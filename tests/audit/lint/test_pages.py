@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rewrite.audit.lint.pages import example
-from rewrite.audit.lint.registry import checks
+from rewrite.audit.lint.pages import example, manifest
+from rewrite.audit.lint.registry import Check, checks
 from rewrite.audit.lint.run import lint_pack
 from rewrite.audit.lint.subject import open_pack
 
@@ -16,20 +16,21 @@ ROOT = Path(__file__).resolve().parents[3]
 MANIFEST = "name: page\ndoc: A page.\nopset: [7, 26]\nexample_opset: 18\n"
 
 
-def codes(folder: Path, text: str) -> list[str]:
-    (folder / "pack.yaml").write_text(MANIFEST, encoding="utf-8")
+def codes(folder: Path, check: Check, kind: str) -> list[str]:
+    text = example(check, kind)
+    (folder / "pack.yaml").write_text(manifest(check) or MANIFEST, encoding="utf-8")
     (folder / "page.rules").write_text(text, encoding="utf-8")
     return [finding.code for finding in lint_pack(open_pack(folder), checks()).findings]
 
 
 @pytest.mark.parametrize("check", checks(), ids=lambda c: c.code)
 def test_the_bad_example_is_found(check, tmp_path):
-    assert set(codes(tmp_path, example(check, "bad"))) == {check.code}
+    assert set(codes(tmp_path, check, "bad")) == {check.code}
 
 
 @pytest.mark.parametrize("check", checks(), ids=lambda c: c.code)
 def test_nothing_is_found_in_the_good_example(check, tmp_path):
-    assert codes(tmp_path, example(check, "good")) == []
+    assert codes(tmp_path, check, "good") == []
 
 
 def test_pages_are_up_to_date():
