@@ -36,6 +36,7 @@ EXECUTED = [
         "quantization",
         "running",
         "explain",
+        "testing",
     )
 ]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
