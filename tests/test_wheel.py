@@ -62,6 +62,20 @@ def test_rules_are_listed_from_an_empty_folder(environment, tmp_path):
     assert packs == sorted(path.parent.name for path in (ROOT / "rules").glob("*/pack.yaml"))
 
 
+def test_a_report_is_drawn_from_an_empty_folder(environment, tmp_path):
+    """The parts of the page travel inside of the package."""
+    code = (
+        'import onnx; onnx.save(onnx.parser.parse_model(\'<ir_version: 8, opset_import: ["": 17]> '
+        "g (float[2] x) => (float[2] y) { y = Relu(x) }'), 'm.onnx')"
+    )
+    call(environment / "bin" / "python", "-c", code, cwd=tmp_path)
+    options = ["--target", "host", "--dry-run", "--report", "m.html"]
+    call(environment / "bin" / "rewrite", "apply", "m.onnx", *options, cwd=tmp_path)
+    page = (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert "<canvas" in page
+    assert "class Painter" in page
+
+
 def test_messages_name_the_page_that_explains_them(environment, tmp_path):
     """The page of every code is there, and the message of one says where."""
     told = run(environment / "bin" / "rewrite", "rules", "nosuch", cwd=tmp_path)

@@ -296,7 +296,7 @@ class _Drawer:
 
     def _type(self, value: ir.Value, name: str) -> Type:
         found = self.facts.type(value)
-        if found.dtype is None:
+        if found.dtype is None or found.shape is None:
             return self.types.get(name, found)
         return found
 

@@ -12,10 +12,11 @@ from typing import Any
 from rewrite.report import quantized
 from rewrite.report.markup import Content, Markup, element, joined, table
 from rewrite.report.text import MOST_NAME, shown
-from rewrite.report.words import counted, stopped, tidied, verdict
+from rewrite.report.words import count, counted, stopped, tidied, verdict
 
 Report = Mapping[str, Any]
 _MOST_NAMES = 12  # of nodes in a cell of a table
+_FEW = 3  # operators in a tile
 
 _KERNELS = "A kernel is what runs as one: an operator, or a fused group. Constants are none."
 _LEDGER = (
@@ -54,8 +55,8 @@ def summary(report: Report) -> Markup:
         _sizes("Kernels", report, "kernels", _KERNELS),
         _tile("Exactness", ledger["class"], _exactness(report)),
         _tile("Rules", f"{fired}", f"applications of {counted(len(report['fired']), 'rule')}"),
-        _tile("Not on the target", f"{unsupported}", counted(unsupported, "node")
-              if unsupported else "every kernel runs there", "warn" if unsupported else ""),
+        _tile("Not on the target", f"{unsupported}", _left(report["unsupported"]),
+              "warn" if unsupported else ""),
         _tile("Stop", stop["reason"].replace("_", " "), stopped(stop), "" if done else "warn"),
         _times(report["seconds"]),
     ]  # fmt: skip
@@ -77,9 +78,20 @@ def _tile(title: str, figure: str, told: str, kind: str = "") -> Markup:
 
 
 def _exactness(report: Report) -> str:
-    total = report["ledger"]["total"]
-    bound = quantized.bound(report)
-    return f"{total}; LSB bound {bound}" if bound else str(total)
+    """The sum of all claims; of a quantized model that is bounded, in steps of its outputs."""
+    total = str(report["ledger"]["total"])
+    if not report.get("lsb_bound") or report.get("lsb_unbounded"):
+        return total
+    return f"{total}; LSB bound {quantized.bound(report)}"
+
+
+def _left(records: Sequence[Mapping[str, Any]]) -> str:
+    """The operators that the target does not run, the most frequent first."""
+    if not records:
+        return "every kernel runs there"
+    operators = list(count(record["operator"] for record in records))
+    more = f" and {len(operators) - _FEW} more" if len(operators) > _FEW else ""
+    return f"{', '.join(operators[:_FEW])}{more}"
 
 
 def _sizes(title: str, report: Report, what: str, note: str | None = None) -> Markup:
@@ -168,7 +180,7 @@ def names(found: Sequence[str]) -> Markup:
     """The first names of a list, and how many more there are."""
     pieces = [element("code", shown(name, MOST_NAME)) for name in found[:_MOST_NAMES]]
     more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else None
-    return joined((Markup(" ".join(pieces)), more))
+    return joined((Markup(", ".join(pieces)), more))
 
 
 def rule_link(name: str, rules: Mapping[str, int]) -> Content:

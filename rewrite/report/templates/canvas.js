@@ -88,7 +88,7 @@ class Painter {
   cell(context, cell, scale, selection) {
     const graph = this.graph, x = graph.x[cell], y = graph.y[cell], w = graph.w[cell], h = graph.h[cell];
     const [fill, border, ink, dashed] = this.look(cell);
-    const dim = selection.cells && !selection.cells.has(cell) && !graph.isBox(cell);
+    const dim = selection.cells && !graph.isBox(cell) && !this.isMarked(cell, selection);
     context.globalAlpha = dim ? 0.35 : 1;
     context.fillStyle = scale < FAR_OUT && fill === this.colours.paper ? border : fill;
     if (scale < FAR_OUT) {
@@ -112,6 +112,12 @@ class Painter {
       if (scale * 12 >= 4.5) this.words(context, cell, ink, scale);
     }
     context.globalAlpha = 1;
+  }
+
+  // Whether a cell, or a box around it, is among those chosen.
+  isMarked(cell, selection) {
+    for (let one = cell; one >= 0; one = this.graph.parent[one]) if (selection.cells.has(one)) return true;
+    return false;
   }
 
   words(context, cell, ink, scale) {

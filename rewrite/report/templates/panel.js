@@ -136,7 +136,8 @@ class Panel {
       if (users.length > 8) pieces.push(make("div", { class: "hint" }, `and to ${users.length - 8} more`));
     }
     const there = other(view), same = name ? graphs[there].named(graph.valueName[value]) : -1;
-    if (same >= 0 && !counterparts(view, cell).includes(same)) {
+    const known = counterparts(view, isInput && maker !== undefined ? maker : cell);
+    if (same >= 0 && !known.includes(same)) {
       pieces.push(make("div", {}, make("span", { class: "hint" }, `${there}: `), this.cellLink(there, same)));
     }
     return pieces;

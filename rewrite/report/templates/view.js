@@ -1,6 +1,7 @@
 // One picture: moving about in it, and choosing cells.
 
-const LEAST = 0.004, MOST = 3, MARGIN = 48, RAIL = 56; // RAIL: width of the overview at the right
+const LEAST = 0.004, MOST = 3, FIT = 0.05, // FIT: below it a long graph is a hair
+   MARGIN = 48, RAIL = 56; // RAIL: width of the overview at the right
 
 class View {
   constructor(figure, graph, choose) {
@@ -70,7 +71,8 @@ class View {
   fit() {
     const [w, h] = this.graph.size;
     const scale = Math.min((this.room() - MARGIN) / Math.max(1, w), (this.height - 2 * MARGIN) / Math.max(1, h), 1.25);
-    this.look(w / 2, h / 2, scale);
+    if (scale >= FIT) this.look(w / 2, h / 2, scale);
+    else this.look(w / 2, -this.camera.y / this.camera.scale + this.height / 2 / this.camera.scale, FIT);
   }
 
   // The beginning of the graph, wide enough to be read.
@@ -144,6 +146,7 @@ class View {
     const whole = Math.min((this.room() - 2 * MARGIN) / (right - left), (this.height - 2 * MARGIN) / (bottom - top));
     const one = list.length === 1;
     const near = this.camera.scale >= 0.5 && this.camera.scale <= 1.5 ? this.camera.scale : 1;
+    if (!one && whole < FIT) { this.show([list.reduce((a, b) => (y[b] < y[a] ? b : a))]); return; }
     const scale = one ? Math.min(near, Math.max(whole, 0.5)) : Math.min(1, whole);
     this.look((left + right) / 2, one && h[list[0]] * scale > this.height ? top + this.height / scale / 3 : (top + bottom) / 2, scale);
   }
