@@ -136,15 +136,13 @@ class QuantizedBuilder(BuilderBase):
 
     def refuse_granularity(self, item: ast.Node) -> None:
         """Report words for granularity that stand at no codes."""
-        mine = {
-            node.codes.type.span
-            for node in nodes(item)
-            if isinstance(node, ast.Dequantized | ast.Quantized)
-            and node.codes is not None
-            and node.codes.type is not None
-        }
-        for node in nodes(item):
-            if isinstance(node, ast.TypePattern) and node.granularity and node.span not in mine:
+        told = [n for n in nodes(item) if isinstance(n, ast.TypePattern) and n.granularity]
+        if not told:
+            return
+        codes = [n.codes for n in nodes(item) if isinstance(n, ast.Dequantized | ast.Quantized)]
+        mine = {c.type.span for c in codes if c is not None and c.type is not None}
+        for node in told:
+            if node.granularity and node.span not in mine:
                 hint = "it says how many scales codes have: `DQ(X: u8 per_tensor)`"
                 word = node.granularity[0].kind
                 self.report("RW121", f"`{word}` belongs into `DQ` or `Q`", node, hint)

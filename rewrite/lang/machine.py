@@ -19,10 +19,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 TABLES = Path(__file__).with_name("grammar.json")
@@ -62,34 +61,44 @@ class Unreadable(Exception):  # noqa: N818 - what is wrong with the text
         self.line, self.column, self.offset = line, column, offset
 
 
-@dataclass(frozen=True, slots=True)
-class Production:
-    """How the values of some symbols become that of one; `make` None: a list."""
+class Production(NamedTuple):
+    """How the values of some symbols become that of one; `value` None: the one there is stays."""
 
     symbol: str
     size: int
-    passes: bool
-    make: Callable[[list[Value]], Value] | None
-    lists: tuple[int, ...]
-    alone: bool
+    value: Callable[[list[Value]], Value] | None
 
-    def value(self, children: list[Value]) -> Value:
-        """What the children make, those of lists in the places of the lists."""
-        if self.lists:
-            children = self._spread(children)
-        if self.make is None or (self.alone and len(children) == 1):
-            return children if self.make is None else children[0]
-        return self.make(children)
 
-    def _spread(self, children: list[Value]) -> list[Value]:
-        # The first list is nobody else's: long lists grow in place.
-        found: list[Value] = children[0] if self.lists[0] == 0 else [children[0]]
-        for i, child in enumerate(children[1:], 1):
-            if i in self.lists:
-                found += child
-            else:
-                found.append(child)
-        return found
+def _production(
+    builder: object, symbol: str, size: int, makes: str, lists: list[int], alone: bool
+) -> Production:
+    if makes == "pass":
+        return Production(symbol, size, None)
+    make = getattr(builder, makes) if makes else _itself
+    if not lists and not alone:
+        return Production(symbol, size, make)
+
+    def value(children: list[Value]) -> Value:
+        found = _spread(children, lists) if lists else children
+        return found[0] if alone and len(found) == 1 else make(found)
+
+    return Production(symbol, size, value)
+
+
+def _itself(children: list[Value]) -> list[Value]:
+    return children
+
+
+def _spread(children: list[Value], lists: list[int]) -> list[Value]:
+    """The children, those of lists in the places of the lists."""
+    # A list that comes first is nobody else's: long lists grow in place.
+    found: list[Value] = children[0] if lists[0] == 0 else [children[0]]
+    for i, child in enumerate(children[1:], 1):
+        if i in lists:
+            found += child
+        else:
+            found.append(child)
+    return found
 
 
 @cache
@@ -111,13 +120,7 @@ class Machine:
         self._spelled: dict[str, str] = tables["spelled"]
         self._states: list[dict[str, int]] = tables["states"]
         self._end: int = tables["end"]
-        self._productions = [
-            Production(
-                symbol, size, makes == "pass",
-                None if makes in ("", "pass") else getattr(builder, makes), tuple(lists), alone,
-            )
-            for symbol, size, makes, lists, alone in tables["productions"]
-        ]  # fmt: skip
+        self._productions = [_production(builder, *entry) for entry in tables["productions"]]
 
     def parse(self, text: str) -> Value:
         """What the builder makes of the text; raises `Misplaced`, `Unreadable`."""
@@ -156,17 +159,16 @@ class Machine:
                 raise Misplaced(token, self._accepted(states), values)
             if action >= 0:
                 return
-            production = productions[~action]
-            size = production.size
-            if production.passes:
+            symbol, size, value = productions[~action]
+            if value is None:
                 states.pop()
             elif size:
                 children = values[-size:]
                 del states[-size:], values[-size:]
-                values.append(production.value(children))
+                values.append(value(children))
             else:
-                values.append(production.value([]))
-            states.append(rows[states[-1]][production.symbol])
+                values.append(value([]))
+            states.append(rows[states[-1]][symbol])
             if kind == END and states[-1] == self._end:
                 return
 

@@ -6,6 +6,7 @@ emitted. Only ai.onnx has opsets that a rule's range speaks of; of other domains
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -48,7 +49,10 @@ class Operators:
         versions = self.all(op)
         if self.domain(op) != "":
             return opsets if any(fits(v) for v in versions) else None
-        good = [o for o in range(opsets[0], opsets[1] + 1) if _fits_at(versions, o, fits)]
+        fit = [not v.deprecated and fits(v) for v in versions]
+        since = [v.since for v in versions]
+        in_force = ((o, bisect_right(since, o) - 1) for o in range(opsets[0], opsets[1] + 1))
+        good = [o for o, i in in_force if i >= 0 and fit[i]]
         if not good:
             return None
         low = high = good[-1]
@@ -68,11 +72,6 @@ def _within(versions: tuple[OpSchema, ...], opsets: Range) -> tuple[OpSchema, ..
         if version.since <= opsets[1] and until > opsets[0] and not version.deprecated:
             found.append(version)
     return tuple(found)
-
-
-def _fits_at(versions: tuple[OpSchema, ...], opset: int, fits: Callable[[OpSchema], bool]) -> bool:
-    in_force = [v for v in versions if v.since <= opset]
-    return bool(in_force) and not in_force[-1].deprecated and fits(in_force[-1])
 
 
 def most_inputs(schema: OpSchema) -> int | None:

@@ -5,15 +5,12 @@ In: any node. Out: its nodes, its depth, the names it binds, the same tree with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
 from rewrite.lang import ast
-
-# Fields that hold no nodes in any class.
-_SCALARS = ("span", "name", "names", "kind", "text", "doc", "opset", "dtypes", "operator")
-
 
 _fields: dict[type, tuple[str, ...]] = {}
 
@@ -22,9 +19,14 @@ def child_fields(cls: type) -> tuple[str, ...]:
     """The fields of a node class that may hold nodes or tuples of nodes."""
     known = _fields.get(cls)
     if known is None:
-        known = tuple(f.name for f in fields(cls) if f.name not in _SCALARS)
-        _fields[cls] = known
+        known = _fields[cls] = tuple(f.name for f in fields(cls) if _names_nodes(str(f.type)))
     return known
+
+
+def _names_nodes(annotation: str) -> bool:
+    """Whether the type of a field, as ast.py has it, is made of some class of nodes."""
+    named = (getattr(ast, word, None) for word in re.findall(r"\w+", annotation))
+    return any(isinstance(kind, type) and issubclass(kind, ast.Node) for kind in named)
 
 
 def children(node: ast.Node) -> list[ast.Node]:
@@ -49,7 +51,8 @@ def nodes(root: ast.Node) -> Iterator[ast.Node]:
     while stack:
         node = stack.pop()
         yield node
-        stack += reversed(children(node))
+        if _fields.get(type(node)) != ():  # most nodes are names and numbers
+            stack += reversed(children(node))
 
 
 def too_deep(root: ast.Node, limit: int) -> ast.Node | None:
