@@ -24,7 +24,7 @@ FORMS = {
     "quoted": ("  after: 'g' # old\n", "  after: | # old\n" + INDENTED),
     "quoted lines": ('  after: "g\n    h"\n', "  after: |\n" + INDENTED),
     "literal": ("  after: |\n      old\n        er\n", "  after: |\n" + INDENTED),
-    "literal, blank lines": ("  after: |\n    a\n\n    b\n\n\n", "  after: |\n" + INDENTED + "\n\n"),
+    "literal, blanks": ("  after: |\n    a\n\n    b\n\n\n", "  after: |\n" + INDENTED + "\n\n"),
     "literal, comment": ("  after: | # why\n    old\n", "  after: | # why\n" + INDENTED),
     "literal, indentation": ("  after: |2-\n      old\n", "  after: |\n" + INDENTED),
     "folded": ("  after: >+  # c\n    old\n    er\n", "  after: |  # c\n" + INDENTED),
