@@ -92,7 +92,7 @@ def changed(
     operators: Operators,
 ) -> Iterator[Changed]:
     """Of each attribute the first value that makes a difference."""
-    firing = [w for w in witnesses if w.rule == rule.name and w.example.fires]
+    firing = [w for w in witnesses if w.rule == rule.name and w.fires]
     for ignored in ignored_in(rule, operators):
         for witness in firing[:_MOST_EXAMPLES]:
             found = _first(ignored, witness, matchers)
@@ -134,10 +134,10 @@ def _with_value(witness: Witness, ignored: Ignored, value: Value) -> onnx.ModelP
     """The example with the attribute of all such operators changed; None where nothing changes."""
     if ignored.attribute == "axis" and not _is_axis(witness, ignored, value):
         return None
-    try:
-        model = witness.proto()
-    except UNREADABLE:
+    if witness.model is None:
         return None
+    model = onnx.ModelProto()
+    model.CopyFrom(witness.model)
     changing = [n for n in model.graph.node if n.op_type == ignored.operator]
     for node in changing:
         old = [a for a in node.attribute if a.name == ignored.attribute]

@@ -31,7 +31,7 @@ def find_loops(
 ) -> Iterator[Loop]:
     """Each rule on its own examples, first alone and then with all rules of the pack."""
     for witness in witnesses:
-        if not witness.example.fires:
+        if not witness.fires:
             continue
         for target, matcher in matchers:
             alone = [e for e in matcher.entries if e.rule.name == witness.rule]

@@ -1,7 +1,8 @@
 """Models on which rules meet.
 
 In: the examples of a pack, its matchers. Out: `Meetings`: for two rules of one phase, models in
-which both match and have a node in common, at one anchor or at two.
+which both match and have a node in common, at one anchor or at two. Where no example is such a
+model, one is made of an example of each rule (`graft`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import onnx
 from onnx import parser
 
 from rewrite.audit.examples import with_header
+from rewrite.audit.lint.graft import Place, graft, pairs
 from rewrite.errors import RewriteError
 from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
@@ -30,14 +32,17 @@ MOST_WITNESSES = 3  # models kept for one pair at one anchor, and at two
 UNREADABLE = (RewriteError, ValueError, LookupError, RuntimeError, parser.ParseError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Witness:
-    """A model: an example of a rule. `label` says which."""
+    """A model. `label` says where it comes from; `model` is None where the text is none.
+
+    `example`: the one of `rule` that it is; None for a model that was made.
+    """
 
     label: str
     rule: str
-    example: ast.Example
-    opset: int
+    example: ast.Example | None
+    model: onnx.ModelProto | None
 
     @classmethod
     def of(cls, pack: RulePack, rule: ast.Rule, number: int, allowed: tuple[int, int]) -> Witness:
@@ -46,15 +51,20 @@ class Witness:
         low, high = allowed
         opset = max(low, min(pack.origins[rule.name].example_opset, high))
         label = f"{rule.name}: {'fires' if example.fires else 'rejects'}"
-        return cls(f"{label} {example.name or number + 1}", rule.name, example, opset)
+        try:
+            model = parser.parse_model(with_header(example.text, opset))
+        except UNREADABLE:
+            model = None
+        return cls(f"{label} {example.name or number + 1}", rule.name, example, model)
 
-    def proto(self) -> onnx.ModelProto:
-        return parser.parse_model(with_header(self.example.text, self.opset))
+    @property
+    def fires(self) -> bool:
+        return self.example is not None and self.example.fires
 
     def load(self) -> LoadedModel | None:
         """None where it is no valid model; `rewrite test` says so."""
         try:
-            return io.load(self.proto())
+            return None if self.model is None else io.load(self.model)
         except UNREADABLE:
             return None
 
@@ -101,19 +111,63 @@ def find_meetings(
     matchers: Sequence[tuple[Target, Matcher]],
     own: frozenset[str],
 ) -> Meetings:
-    """Of pairs of which at least one rule is among `own`."""
+    """Of pairs with a rule among `own`: in examples, and in models made of two."""
     meetings = Meetings()
-    for witness in witnesses:
-        loaded = witness.load()
-        if loaded is None:
-            continue
-        for target, matcher in matchers:
-            for phase in PHASES:
-                found = matches_in(loaded, matcher, phase)
-                for one, other in _touching(found):
-                    if not own.isdisjoint((one.match.rule.name, other.match.rule.name)):
-                        meetings.add(_meeting(one, other, witness, target, matcher))
+    for target, matcher in matchers:
+        for phase in PHASES:
+            if not matcher.rules(phase):
+                continue
+            places: list[Place] = []
+            for witness in witnesses:
+                places += _look(witness, target, matcher, phase, own, meetings)
+            for upper, lower in pairs(places, own):
+                model = graft(upper, lower)
+                if model is not None:
+                    made = Witness(f"{upper.label}, on {lower.label}", upper.rule, None, model)
+                    _look(made, target, matcher, phase, own, meetings)
     return meetings
+
+
+def _look(
+    witness: Witness,
+    target: Target,
+    matcher: Matcher,
+    phase: str,
+    own: frozenset[str],
+    meetings: Meetings,
+) -> list[Place]:
+    """Add what meets in one model; where its own rule matches, if it is an example that fires."""
+    loaded = witness.load()
+    if loaded is None:
+        return []
+    found = matches_in(loaded, matcher, phase)
+    for one, other in _touching(found):
+        if not own.isdisjoint((one.match.rule.name, other.match.rule.name)):
+            meetings.add(_meeting(one, other, witness, target, matcher))
+    mine = next((f for f in found if f.match.rule.name == witness.rule), None)
+    return [] if mine is None or not witness.fires else _places(mine, witness, loaded)
+
+
+def _places(found: Found, witness: Witness, loaded: LoadedModel) -> list[Place]:
+    facts = loaded.facts
+    values = [v for n in nodes_of(loaded.model.graph) for v in (*n.inputs, *n.outputs)]
+    types = {str(v.name): facts.type(v) for v in values if v is not None}
+    matched = frozenset(str(node.outputs[0].name) for node in found.match.nodes)
+    assert witness.model is not None
+    return [
+        Place(
+            rule=witness.rule,
+            label=witness.label,
+            model=witness.model,
+            output=str(node.outputs[0].name),
+            operator=(node.domain, node.op_type),
+            types=types,
+            nodes=matched,
+            anchor=found.anchor,
+        )
+        for node in found.match.nodes
+        if str(node.outputs[0].name) in types
+    ]
 
 
 def matches_in(loaded: LoadedModel, matcher: Matcher, phase: str) -> list[Found]:

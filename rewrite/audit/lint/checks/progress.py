@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rewrite.audit.lint.checks.overlap import head
@@ -23,7 +24,9 @@ def does_not_join(subject: Subject) -> Iterator[Found]:
     other from it, and no `over` decides: which anchor is looked at first depends on the model. From
     there on all rules of the pack do not lead to the same graph. A further rule that brings both
     results together, a condition, or another phase for one of the rules mends it. The finding names
-    the model, and the operators that each order ends with.
+    the model, made of an example of each rule where no example is one, and the operators that each
+    order ends with. It stands at the rule that is in most of such pairs. Where both results are as
+    good, or nodes are looked at in an order that leads to the better one, say so in a comment.
 
     ```rule bad
     rule absolute_of_product in clean {
@@ -70,19 +73,35 @@ def does_not_join(subject: Subject) -> Iterator[Found]:
     }
     ```
     '''
-    for (first, second), meetings in subject.meetings.pairs.items():
+    found: dict[tuple[str, str], tuple[Meeting, tuple[Outcome, Outcome]]] = {}
+    for pair, meetings in subject.meetings.pairs.items():
         for meeting in meetings:
             ends = None if meeting.same_anchor or meeting.phase == PHASES[-1] else outcomes(meeting)
             if ends is not None and not ends[0].same(ends[1]):
-                yield _apart(subject, first, second, meeting, ends)
+                found[pair] = meeting, ends
                 break
+    for here, other in _hubs(list(found), frozenset(subject.written)):
+        pair = (here, other) if (here, other) in found else (other, here)
+        yield _apart(subject, here, other, *found[pair])
+
+
+def _hubs(pairs: list[tuple[str, str]], own: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Each pair once, at the rule of the pack that is in most of those that are left."""
+    left = list(pairs)
+    while left:
+        counts = Counter(name for pair in left for name in pair if name in own)
+        most = max(counts.values())
+        hub = next(name for pair in left for name in pair if counts[name] == most)
+        for first, second in left:
+            if hub in (first, second):
+                yield hub, second if hub == first else first
+        left = [pair for pair in left if hub not in pair]
 
 
 def _apart(
-    subject: Subject, first: str, second: str, meeting: Meeting, ends: tuple[Outcome, Outcome]
+    subject: Subject, here: str, other: str, meeting: Meeting, ends: tuple[Outcome, Outcome]
 ) -> Found:
-    here, other = (first, second) if first in subject.written else (second, first)
-    message = f"`{first}` and `{second}` take the same node, and do not lead to one result"
+    message = f"`{here}` and `{other}` take the same node, and do not lead to one result"
     shown = " or ".join(", ".join(end.operators) or "nothing" for end in ends)
     hint = f"in `{meeting.witness.label}` they end with {shown}"
     note = Label(subject.expanded[other].span, "the other rule")

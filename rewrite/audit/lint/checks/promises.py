@@ -9,7 +9,7 @@ from rewrite.audit.lint.checks.overlap import head
 from rewrite.audit.lint.promises import computes, lost_in_half, other_arithmetic
 from rewrite.audit.lint.registry import Found, check
 from rewrite.audit.lint.subject import Subject
-from rewrite.audit.lint.witness import UNREADABLE, Witness
+from rewrite.audit.lint.witness import Witness
 from rewrite.graph.uses import nodes_of
 from rewrite.lang import ast
 from rewrite.lang.walk import nodes
@@ -141,11 +141,12 @@ def rejects_from_afar(subject: Subject) -> Iterator[Found]:
     ```
     '''
     for rule in subject.own():
-        rejecting = [w for w in subject.witnesses if w.rule == rule.name and not w.example.fires]
+        rejecting = [w for w in subject.witnesses if w.rule == rule.name and not w.fires]
         if rejecting and not any(_near(subject.compiled[rule.name], w) for w in rejecting):
             message = f"no rejecting example of `{rule.name}` has an operator that it ends in"
             hint = "change one thing of an example that fires"
-            yield Found(message, rejecting[0].example.span, rule.name, hint)
+            place = next(e.span for e in rule.examples if not e.fires)
+            yield Found(message, place, rule.name, hint)
 
 
 def _near(rule: CompiledRule, witness: Witness) -> bool:
@@ -309,15 +310,10 @@ def no_number_computed(subject: Subject) -> Iterator[Found]:
     ```
     '''
     for rule in subject.own():
-        firing = [w for w in subject.witnesses if w.rule == rule.name and w.example.fires]
-        if firing and not any(_has_elements(witness) for witness in firing):
+        firing = [w.model for w in subject.witnesses if w.rule == rule.name and w.fires]
+        models = [model for model in firing if model is not None]
+        if models and not any(map(computes, models)):
             message = f"no example of `{rule.name}` that fires has an output with an element"
             hint = "give one of them sizes above 0"
-            yield Found(message, firing[0].example.span, rule.name, hint)
-
-
-def _has_elements(witness: Witness) -> bool:
-    try:
-        return computes(witness.proto())
-    except UNREADABLE:
-        return True  # `rewrite test` says what is wrong
+            place = next(e.span for e in rule.examples if e.fires)
+            yield Found(message, place, rule.name, hint)
