@@ -31,7 +31,7 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("plan",): {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     ("codegen",): {"numpy", "ml_dtypes", "llvmlite"},
     ("runtime",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "llvmlite"},
-    ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime"},
+    ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime", "yaml"},
     # onnx: the type of a model, the interface of its backend suite
     ("api", "kept", "execution", "backend", "cli"): {"numpy", "onnx", "rich"},
 }
