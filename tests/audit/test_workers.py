@@ -1,0 +1,77 @@
+"""Work in processes that die: the order of results, what is lost, nothing that is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from rewrite.audit.workers import each
+
+
+def lost(item, number, how):
+    return (item, number, how)
+
+
+def squares(item, skip):
+    yield from ((item, n, n * n) for n in range(skip, 4))
+
+
+def dying(item, skip):
+    for n in range(skip, 4):
+        if item == 1 and n == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield (item, n, n * n)
+
+
+def failing(item, skip):
+    for n in range(skip, 3):
+        if n == 1:
+            raise ValueError("no  good")
+        yield (item, n, n * n)
+
+
+def slow(item, skip):
+    for n in range(skip, 3):
+        if item == 0 and n == 1:
+            time.sleep(60)
+        yield (item, n, n * n)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_results_are_in_the_order_of_items(jobs):
+    found = list(each(range(5), squares, lost, jobs, 20))
+    assert found == [[(i, n, n * n) for n in range(4)] for i in range(5)]
+
+
+def test_a_process_that_dies_costs_one_result():
+    found = list(each(range(3), dying, lost, 2, 20))
+    assert found[0] == [(0, n, n * n) for n in range(4)]
+    assert found[1] == [(1, 0, 0), (1, 1, 1), (1, 2, "ended with -9"), (1, 3, 9)]
+    assert found[2] == [(2, n, n * n) for n in range(4)]
+
+
+def test_an_exception_costs_one_result(capfd):
+    (found,) = each([7], failing, lost, 1, 20)
+    assert found == [(7, 0, 0), (7, 1, "ValueError: no good"), (7, 2, 4)]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_result_that_takes_too_long():
+    found = list(each(range(2), slow, lost, 2, 1.5))
+    assert found[0] == [(0, 0, 0), (0, 1, "gave no result for 1.5 s"), (0, 2, 4)]
+    assert found[1] == [(1, 0, 0), (1, 1, 1), (1, 2, 4)]
+
+
+def test_no_process_is_left_where_nobody_wants_the_rest():
+    results = each(range(50), squares, lost, 2, 20)
+    next(results)
+    results.close()
+    assert not multiprocessing.active_children()
+
+
+def test_nothing_to_do():
+    assert list(each([], squares, lost, 2, 20)) == []
