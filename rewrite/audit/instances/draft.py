@@ -116,6 +116,8 @@ class Draft:
     def finish(self) -> onnx.ModelProto | None:
         """The model, outputs typed anew; None where it is not valid."""
         model = self.model
+        if any(_ends_inference(node) for graph in graphs(model.graph) for node in graph.node):
+            return None
         for graph in graphs(model.graph):
             del graph.value_info[:]
             for output in graph.output:
@@ -143,6 +145,17 @@ def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node or inner.output:
                     yield from graphs(inner)
+
+
+def _ends_inference(node: onnx.NodeProto) -> bool:
+    """Whether ONNX's inference ends the process at the node instead of refusing it."""
+    if node.op_type == "Split":
+        counts = [a.i for a in node.attribute if a.name == "num_outputs"]
+        return any(count != len(node.output) for count in counts)
+    if node.op_type != "LabelEncoder":
+        return False
+    given = {a.name.partition("_")[0] for a in node.attribute}
+    return not {"keys", "values"} <= given
 
 
 def tensor(name: str, array: Array) -> TensorProto:

@@ -38,7 +38,7 @@ def values(draft: Draft, hints: Hints) -> Iterator[Change]:
     """An attribute has another value; those that the schema knows and the node does not give, too."""
     for i, node in enumerate(draft.nodes):
         schema = schemas.lookup(_domain(node), node.op_type, opset_of(draft))
-        if schema is None:
+        if schema is None or node.domain == "ai.onnx.ml":  # tables, keys and values of which fit
             continue
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
         for name, known in schema.attributes.items():
@@ -90,8 +90,8 @@ def _lists(now: list[int]) -> list[object]:
     for place in range(min(len(now), 6)):
         for step in (1, -1):
             found.append([n + step * (i == place) for i, n in enumerate(now)])
-    found.append(now[1:])
-    found.append([*now[1:], *now[:1]])
+    if len(now) > 1:  # an empty list has no type
+        found += [now[1:], [*now[1:], *now[:1]]]
     return found
 
 

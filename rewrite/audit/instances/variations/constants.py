@@ -159,12 +159,12 @@ def _full(array: Array, value: float) -> Array | None:
 
 def _beside(array: Array, hints: Hints) -> Iterator[tuple[str, Array]]:
     distances = [*_NEAR, *((hints.tolerance * 0.9, hints.tolerance * 1.1) if hints.tolerance else ())]
+    factors = {f"times {1 + distance!r}": 1 + distance for distance in distances}
+    factors |= {"negated": -1.0, "one place up": 1 + float(finfo(array.dtype).eps)}
     wide = array.astype(np.float64)
-    for distance in distances:
-        yield f"times {1 + distance!r}", (wide * (1 + distance)).astype(array.dtype)
-    yield "negated", (-wide).astype(array.dtype)
-    eps = float(finfo(array.dtype).eps)
-    yield "one place up", (wide * (1 + eps)).astype(array.dtype)
+    for name, factor in factors.items():
+        with np.errstate(all="ignore"):
+            yield name, (wide * factor).astype(array.dtype)
 
 
 def _random(array: Array, seed: int) -> Array:

@@ -1,0 +1,109 @@
+"""A model as it was, run once for all that is compared with it.
+
+In: a model. Out: `Original`: its outputs in an independent runtime on all inputs of its `Domain`;
+or why nothing runs it. They are kept: a rule is mutated often, its instances are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from rewrite.audit.claims.domain import domain
+from rewrite.audit.compare import differ
+from rewrite.audit.feeds import Array, Feeds, NoFeedsError, coarsest
+from rewrite.audit.runtimes import (
+    CannotRunError,
+    Runner,
+    Runtime,
+    runners,
+    source_of,
+    working_plan,
+)
+from rewrite.engine.determinism import RANDOM
+from rewrite.engine.ledger import EXACT
+
+Step = Callable[[str], None]  # told what is about to be done: natively, it may end the process
+
+_KEPT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One set of inputs and what came of it."""
+
+    what: str
+    feeds: Feeds
+    outputs: Sequence[Array | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """`points`: how many inputs there are, if the runs are on all of them; `eps` as in `differ`."""
+
+    model: onnx.ModelProto
+    runtime: Runtime
+    runner: Runner
+    runs: tuple[Run, ...]
+    points: int
+    eps: float
+
+    @property
+    def names(self) -> list[str]:
+        return [value.name for value in self.model.graph.output]
+
+
+_known: OrderedDict[tuple[bytes, bool], tuple[Original | str, ...]] = OrderedDict()
+
+
+def originals(model: onnx.ModelProto, exact: bool, step: Step) -> tuple[Original | str, ...]:
+    """The model in every runtime that takes it, most independent first; else the reason."""
+    data = model.SerializeToString(deterministic=True)
+    key = (hashlib.blake2b(data, digest_size=16).digest(), exact)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = tuple(_original(model, r, exact, step) for r in runners())
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
+    else:
+        _known.move_to_end(key)
+    return found
+
+
+def _original(
+    model: onnx.ModelProto, runtime: Runtime, exact: bool, step: Step
+) -> Original | str:
+    try:
+        step(f"{runtime.name} loads the original")
+        runner = runtime(source_of(model))
+        step(f"{runtime.name} runs the original")
+        plan, _ = working_plan(runner, model, seed=0)
+        asked = domain(model, plan, exact)
+    except (CannotRunError, NoFeedsError) as problem:
+        return f"{runtime.name}: {problem}"
+    runs = []
+    for what, feeds in asked.feeds:
+        try:
+            runs.append(Run(what, feeds, runner.run(feeds)))
+        except CannotRunError:
+            continue  # the original does not take these inputs
+    if not runs:
+        return f"{runtime.name}: it takes none of the inputs"
+    points = asked.points if len(runs) == len(asked.feeds) else 0
+    found = Original(model, runtime, runner, tuple(runs), points, coarsest(model))
+    return "it draws random numbers" if _varies(found) else found
+
+
+def _varies(original: Original) -> bool:
+    """Whether a second run gives something else."""
+    operators = {node.op_type for node in original.model.graph.node}
+    if not operators & {*RANDOM, "Dropout"}:
+        return False
+    run = original.runs[0]
+    again = original.runner.run(run.feeds)
+    pairs = zip(original.names, run.outputs, again, strict=True)
+    return any(differ(name, a, b, EXACT) for name, a, b in pairs)
