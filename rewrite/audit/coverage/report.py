@@ -38,6 +38,11 @@ class Measured:
     items: tuple[Item, ...]
     tests: tuple[Test, ...]
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """Of all items that some test shows."""
+        return frozenset[str]().union(*(test.keys for test in self.tests))
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -5,20 +5,20 @@ In: a `RulePack`, its folder, targets. Out: `Measured` of each rule, in the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
 from rewrite.audit.cases.case import TestModel
+from rewrite.audit.cases.find import cases_of
 from rewrite.audit.cases.run import models_of
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.items import FALSE, TRUE, items_of
 from rewrite.audit.coverage.measure import Measure
 from rewrite.audit.coverage.report import Measured, PackCoverage, Test, gather, own_files
+from rewrite.audit.workers import each
 from rewrite.errors import error
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack, load_pack
@@ -28,9 +28,9 @@ from rewrite.match.vocabulary import vocabulary
 from rewrite.target.load import load_target
 from rewrite.target.target import Target
 
+Task = TypeVar("Task")
 Result = TypeVar("Result")
-_FEW = 40  # rules: a process takes longer to start than they do
-_CHUNK = 8
+SECONDS = 300.0  # for one rule
 
 Tell = Callable[[str, int, int], None]  # a rule, how many are done, how many are left
 
@@ -44,29 +44,45 @@ class Job:
     targets: tuple[str, ...]
 
 
-def cover(
+@dataclass(frozen=True, slots=True)
+class RuleOf:
+    """A rule of a pack."""
+
+    job: Job
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.job.folder.name}: {self.rule}"
+
+
+def measure(
     jobs: Sequence[Job], only: Sequence[str] = (), processes: int = 1, tell: Tell | None = None
-) -> tuple[PackCoverage, ...]:
-    """The coverage of packs. Raises `RewriteError` where one, a target or a test is unreadable.
+) -> dict[Job, tuple[Measured, ...]]:
+    """Every rule of packs. Raises `RewriteError` where one, a target or a test is unreadable.
 
     `only`: names of rules. What other rules show of their named patterns is then not looked at.
     """
-    tasks = [(job, name) for job in jobs for name in _names(job)]
-    known = [name for _, name in tasks]
+    for job in jobs:
+        cases_of(loaded(job)[0])  # raises here what it has to say, and not in a process
+    tasks = [RuleOf(job, name) for job in jobs for name in _names(job)]
+    known = [task.rule for task in tasks]
     for name in only:
         if name not in known:
             hint = suggestion(name, known)
             raise error("RW004", f"none of the packs has a rule `{name}`", hint=hint)
     if only:
-        tasks = [(job, name) for job, name in tasks if name in only]
+        tasks = [task for task in tasks if task.rule in only]
     found: dict[Job, list[Measured]] = {job: [] for job in jobs}
-    for count, ((job, name), measured) in enumerate(
-        zip(tasks, in_processes(measure_rule, tasks, processes), strict=True), 1
-    ):
-        found[job].append(measured)
+    for count, measured in enumerate(in_processes(measure_rule, tasks, processes), 1):
+        found[tasks[count - 1].job].append(measured)
         if tell is not None:
-            tell(name, count, len(tasks) - count)
-    return tuple(gather(loaded(job)[0], found[job]) for job in jobs)
+            tell(measured.rule, count, len(tasks) - count)
+    return {job: tuple(measured) for job, measured in found.items()}
+
+
+def gathered(measured: Mapping[Job, Sequence[Measured]]) -> tuple[PackCoverage, ...]:
+    """The reports of packs."""
+    return tuple(gather(loaded(job)[0], found) for job, found in measured.items())
 
 
 def _names(job: Job) -> list[str]:
@@ -74,14 +90,29 @@ def _names(job: Job) -> list[str]:
 
 
 def in_processes(
-    work: Callable[[tuple[Job, str]], Result], tasks: Sequence[tuple[Job, str]], processes: int
+    work: Callable[[Task], Result], tasks: Sequence[Task], processes: int, seconds: float = SECONDS
 ) -> Iterator[Result]:
-    """The results in the order of the tasks; here, where there is little to do."""
-    if processes <= 1 or len(tasks) < _FEW:
+    """The results in the order of the tasks; in this process, where `processes` is 1.
+
+    Raises RW720 where a process ends before its time, or takes more than `seconds`.
+    """
+    if processes <= 1:
         yield from map(work, tasks)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, tasks, chunksize=_CHUNK)
+
+    def one(task: Task, skip: int) -> Iterator[Result | str]:
+        if not skip:
+            yield work(task)
+
+    def lost(_: Task, __: int, how: str) -> Result | str:
+        return how
+
+    for task, (found,) in zip(tasks, each(tasks, one, lost, processes, seconds), strict=True):
+        if isinstance(found, str):
+            raise error(
+                "RW720", f"the rule cannot be measured: its process {found}", subject=str(task)
+            )
+        yield found
 
 
 def rules_of(pack: RulePack) -> tuple[ast.Rule, ...]:
@@ -111,20 +142,20 @@ def loaded(job: Job) -> tuple[RulePack, tuple[Target, ...]]:
     return pack, tuple(load_target(name, vocabulary()) for name in job.targets)
 
 
-def measure_rule(task: tuple[Job, str]) -> Measured:
+def measure_rule(task: RuleOf) -> Measured:
     """All tests of one rule."""
-    job, name = task
-    pack, targets = loaded(job)
-    rule = next(r for r in pack.rules if r.name == name)
+    pack, targets = loaded(task.job)
+    rule = next(r for r in pack.rules if r.name == task.rule)
     measure = Measure(pack, rule, targets, vocabulary())
-    items = _items(pack, rule, measure)
+    items = items_in(pack, rule, measure)
     tests = [_test(measure, model) for model in models_of(pack, rule)]
     shown = frozenset[str]().union(*(test.keys for test in tests))
     tests += _of_lower_rules(measure, {f"over:{n}" for n in rule.over} - shown)
-    return Measured(name, rule.span, items, tuple(tests))
+    return Measured(rule.name, rule.span, items, tuple(tests))
 
 
-def _items(pack: RulePack, rule: ast.Rule, measure: Measure) -> tuple[Item, ...]:
+def items_in(pack: RulePack, rule: ast.Rule, measure: Measure) -> tuple[Item, ...]:
+    """The items of a rule that count for the pack: of a rule refined, what the pack adds."""
     own = pack.origins[rule.name].pack == pack.name
     if own:
         return items_of(measure.compiled, pack.texts, vocabulary())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from rewrite.cli.console import number_from, working, write_text
 from rewrite.cli.packs import HELP, folders, targets
 
 if TYPE_CHECKING:
-    from rewrite.audit.coverage.report import PackCoverage
+    from rewrite.audit.coverage.report import Measured, PackCoverage
+    from rewrite.audit.coverage.run import Job
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -41,34 +42,62 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 where fewer than N %% of the items are shown",
     )
     parser.add_argument(
+        "--suggest",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="propose cases for what is missing, added to FILE.cases.yaml, or on stdout",
+    )
+    parser.add_argument(
+        "--models",
+        metavar="DIR",
+        help="instead: which rules fire on the models of a folder, under the (one) target",
+    )
+    parser.add_argument(
         "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from rewrite.cli.coverage import show
+    if arguments.models is not None:
+        from rewrite.cli import coverage_models
 
-    packs = measured(arguments)
+        return coverage_models.run(arguments)
+    measured = measure_packs(arguments)
+    packs = reports(measured)
     if arguments.html is not None:
         from rewrite.audit.coverage.page import page
 
         write_text(_page_path(arguments.html), page(packs))
     if arguments.json is not None:
         _write_json(arguments.json, packs)
-    if arguments.json != "-":
+    if "-" not in (arguments.json, arguments.suggest):
+        from rewrite.cli.coverage import show
+
         show(packs)
+    if arguments.suggest is not None:
+        from rewrite.cli import coverage_suggest
+
+        coverage_suggest.run(arguments, measured)
     return status(arguments, packs)
 
 
-def measured(arguments: argparse.Namespace) -> tuple[PackCoverage, ...]:
-    """The coverage of every pack that is named."""
-    from rewrite.audit.coverage.run import Job, cover
+def measure_packs(arguments: argparse.Namespace) -> Mapping[Job, Sequence[Measured]]:
+    """Every rule of every pack that is named, measured."""
+    from rewrite.audit.coverage.run import Job, measure
 
     search = (resources.folder("rules"),)
     named = targets(arguments.target)
     jobs = [Job(folder, search, named) for folder in folders(arguments.path)]
     with working("coverage") as tell:
-        return cover(jobs, arguments.rule, arguments.jobs or os.cpu_count() or 1, tell)
+        return measure(jobs, arguments.rule, arguments.jobs or os.cpu_count() or 1, tell)
+
+
+def reports(measured: Mapping[Job, Sequence[Measured]]) -> tuple[PackCoverage, ...]:
+    """What the tests of each pack reach."""
+    from rewrite.audit.coverage.run import gathered
+
+    return gathered(measured)
 
 
 def status(arguments: argparse.Namespace, packs: Sequence[PackCoverage]) -> int:

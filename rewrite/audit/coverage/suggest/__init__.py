@@ -1,0 +1,1 @@
+"""Cases that would show what the tests of a pack do not show yet."""

@@ -1,0 +1,181 @@
+"""Variations that coverage wants besides those of rewrite/audit/instances.
+
+In: a `Draft`. Out: `Change`s: an optional operand that is given, an operand that is another value,
+an element type that no rule of the family names, a constant of a lower rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import onnx
+
+from rewrite.audit.feeds import Array
+from rewrite.audit.instances.draft import Draft, array_of, cast, dims_of, dtype_of, tensor
+from rewrite.audit.instances.registry import Change
+from rewrite.audit.instances.variations.opsets import opset_of
+from rewrite.ops import schemas
+from rewrite.schema import DTYPES, OpSchema
+
+_MOST_OPERANDS = 6  # behind those given that are tried
+_MOST_ELEMENTS = 4096
+_AXES = (0, 1, -1)
+
+
+def further(draft: Draft) -> dict[str, list[Change]]:
+    """By kind."""
+    return {
+        "present operand": list(_present(draft)),
+        "another operand": list(_another(draft)),
+        "any dtype": list(_any_dtype(draft)),
+        "slice of a constant": list(_slices(draft)),
+    }
+
+
+def _present(draft: Draft) -> Iterator[Change]:
+    """An optional operand that is absent is a constant."""
+    for index, node in enumerate(draft.nodes):
+        schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
+        if schema is None:
+            continue
+        last = min(len(schema.inputs), len(node.input) + _MOST_OPERANDS)
+        for place in range(last):
+            given = place < len(node.input) and node.input[place]
+            if given or schema.inputs[place].option != "optional" or place in schema.legacy:
+                continue
+            for words, array in _arrays(draft, node, place, schema):
+                name = schema.inputs[place].name
+                label = f"{node.op_type} with {name}, {words}"
+                yield Change(label, partial(_give, index=index, place=place, array=array))
+
+
+def _arrays(
+    draft: Draft, node: onnx.NodeProto, place: int, schema: OpSchema
+) -> Iterator[tuple[str, Array]]:
+    """Constants that may stand there: a number, a vector along an axis of another operand."""
+    dtype = _dtype(draft, node, place, schema)
+    if dtype is None or dtype == "string":
+        return
+    for value in (0, 1, 2, -1) if dtype[0] != "u" else (0, 1, 2):
+        yield f"the number {value}", cast(np.array(value), dtype)
+    sizes = [size for n in node.input for size in _sizes(draft, n)]
+    for size in list(dict.fromkeys(sizes))[:4]:
+        yield f"a vector of {size}", cast(np.arange(size) % 3, dtype)
+        yield f"zeros in a vector of {size}", cast(np.zeros(size), dtype)
+    for axis in _AXES:
+        yield f"the axis {axis}", cast(np.array([axis]), dtype)
+
+
+def _sizes(draft: Draft, name: str) -> list[int]:
+    constant, given = draft.constant(name), draft.input(name)
+    dims = list(constant.dims) if constant is not None else dims_of(given) if given else []
+    return [d for d in dims or () if isinstance(d, int) and 0 < d <= 64]
+
+
+def _dtype(draft: Draft, node: onnx.NodeProto, place: int, schema: OpSchema) -> str | None:
+    """The element type that the operand has to have."""
+    wanted = schema.inputs[place].type
+    for other, parameter in zip(node.input, schema.inputs, strict=False):
+        if parameter.type == wanted and other:
+            found = draft.constant(other) or draft.input(other)
+            if found is not None:
+                return dtype_of(found)
+    allowed = schema.types.get(wanted)
+    if allowed is None:
+        return next((t for t in DTYPES if wanted == f"tensor({_WORDS.get(t)})"), None)
+    codes = draft.input(node.input[0]) or draft.constant(node.input[0])
+    own = None if codes is None else dtype_of(codes)
+    if own in allowed:
+        return own
+    produced = [dtype_of(v) for v in draft.graph.output if v.name in node.output]
+    usual = [t for t in (*produced, "u8", "f32", "s64") if t in allowed]
+    return usual[0] if usual else None
+
+
+_WORDS = {"s64": "int64", "f32": "float", "s32": "int32", "bool": "bool", "u8": "uint8"}
+
+
+def _give(draft: Draft, index: int, place: int, array: Array) -> None:
+    node = draft.graph.node[index]
+    name = draft.fresh("given")
+    draft.graph.initializer.append(tensor(name, array))
+    while len(node.input) <= place:
+        node.input.append("")
+    node.input[place] = name
+
+
+def _another(draft: Draft) -> Iterator[Change]:
+    """One of several uses of a value reads another value of the same type."""
+    for index, node in enumerate(draft.nodes):
+        for place, name in enumerate(node.input):
+            uses = sum(list(n.input).count(name) for n in draft.nodes)
+            if name and uses > 1 and (draft.input(name) or draft.constant(name)):
+                label = f"operand {place + 1} of {node.op_type} is another one than {name}"
+                yield Change(label, partial(_exchange, index=index, place=place, changed=True))
+                label = f"operand {place + 1} of {node.op_type} is a copy of {name}"
+                yield Change(label, partial(_exchange, index=index, place=place, changed=False))
+            elif name and uses > 1:
+                label = f"operand {place + 1} of {node.op_type} is computed from {name}"
+                yield Change(label, partial(_compute, index=index, place=place))
+
+
+def _exchange(draft: Draft, index: int, place: int, changed: bool) -> None:
+    node = draft.graph.node[index]
+    name = node.input[place]
+    made = draft.fresh(f"{name}_other")
+    constant, given = draft.constant(name), draft.input(name)
+    if constant is not None:
+        array = array_of(constant)
+        if changed and array.dtype.kind in "fiu":
+            array = (array + array.dtype.type(1)).astype(array.dtype)
+        draft.graph.initializer.append(tensor(made, array))
+    elif given is not None:
+        copy = draft.graph.input.add()
+        copy.CopyFrom(given)
+        copy.name = made
+    node.input[place] = made
+
+
+def _compute(draft: Draft, index: int, place: int) -> None:
+    node = draft.graph.node[index]
+    name = node.input[place]
+    made = draft.fresh(f"{name}_other")
+    node.input[place] = made
+    draft.graph.node.insert(index, onnx.helper.make_node("Identity", [name], [made]))
+
+
+def _any_dtype(draft: Draft) -> Iterator[Change]:
+    """One element type becomes another one wherever it stands, whatever the rule names."""
+    present = [dtype_of(v) for v in (*draft.graph.input, *draft.constants())]
+    for old in dict.fromkeys(t for t in present if t in _EXCHANGED):
+        for new in _EXCHANGED:
+            if new != old:
+                yield Change(f"{old} to {new}", partial(_exchange_dtype, old=old, new=new))
+
+
+_EXCHANGED = ("f32", "s32", "s64", "f16", "f64", "u8", "s8", "u16", "s16", "u32", "u64", "bool")
+
+
+def _exchange_dtype(draft: Draft, old: str, new: str) -> None:
+    for constant in draft.constants():
+        if dtype_of(constant) == old:
+            draft.set_constant(constant.name, cast(array_of(constant), new))
+    for given in draft.graph.input:
+        if dtype_of(given) == old:
+            given.type.tensor_type.elem_type = DTYPES[new]
+
+
+def _slices(draft: Draft) -> Iterator[Change]:
+    """A constant without one of its axes."""
+    for constant in draft.constants():
+        array = array_of(constant)
+        for axis in range(array.ndim if 0 < array.size <= _MOST_ELEMENTS else 0):
+            label = f"{constant.name} without axis {axis}"
+            part = np.take(array, 0, axis)
+            yield Change(label, partial(draft_constant, name=constant.name, array=part))
+
+
+def draft_constant(draft: Draft, name: str, array: Array) -> None:
+    draft.set_constant(name, array)

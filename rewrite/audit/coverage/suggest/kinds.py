@@ -1,0 +1,55 @@
+"""Which variations of a model may show an item.
+
+In: an item. Out: kinds of variations (rewrite/audit/instances/variations, and `further.py` here),
+the likeliest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rewrite.audit.coverage.item import Item
+
+_SHAPES = (
+    "shape of a constant", "slice of a constant", "rank", "dim of one", "dim everywhere",
+    "names of sizes",
+)  # fmt: skip
+_NUMBERS = ("number", "number near", "one element", "exchanged constants")
+_BRANCHES = ("present operand", "absent operand", "surroundings", "order of operands")
+_ANY = (
+    "attribute", *_SHAPES, *_NUMBERS, "second use", "constness", "dtype", "dtype of one",
+    "any dtype", "present operand", "absent operand", "another operand", "surroundings",
+    "default attribute", "shared constants", "repeated operands",
+)  # fmt: skip
+
+# Of a test that should not hold, by the kind of the test.
+_FALSE: Mapping[str, tuple[str, ...]] = {
+    "const": ("constness",),
+    "dtype": ("dtype", "any dtype", "dtype of one"),
+    "shape": _SHAPES,
+    "attribute": ("attribute", "default attribute"),
+    "literal": ("number near", "number"),
+    "uses": ("second use",),
+    "same": ("another operand",),
+    "present": ("present operand",),
+}
+_OTHERS: Mapping[str, tuple[str, ...]] = {
+    "opset": ("opset",),
+    "dtype": ("dtype", "dtype of one", "opset"),
+    "order": ("order of operands", "associated otherwise"),
+    "optional": ("present operand", "absent operand", "default attribute"),
+    "branch": _BRANCHES,
+    "arm": (*_BRANCHES, *_ANY),
+    "override": (*_BRANCHES, *_ANY),
+    "fired": _ANY,
+}
+
+
+def kinds_for(item: Item) -> tuple[str, ...]:
+    """The kinds of variations that are tried for the item."""
+    if item.kind != "test":
+        return _OTHERS[item.kind]
+    test = item.key.partition(":")[0]
+    if item.key.endswith("=true"):
+        return _ANY if test in ("where", "guard") else _BRANCHES
+    return _FALSE.get(test, _ANY)

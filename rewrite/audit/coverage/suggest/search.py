@@ -1,0 +1,158 @@
+"""Models that show items, found by small changes of the tests that a rule has.
+
+In: a `Measure`, the models of the rule's tests, the keys that are wanted. Out: `Found`s: for each
+key the smallest model met that shows it.
+
+Seeds are the models of tests, those on which the rule fires first. Each is changed once; then the
+models that showed something new are changed once more. For a key only those variations are tried
+that may show it. Everything is tried in one order, so that the result does not depend on the
+machine unless its time is used up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from rewrite.audit.cases.case import TestModel
+from rewrite.audit.coverage.item import Item
+from rewrite.audit.coverage.measure import Measure
+from rewrite.audit.coverage.suggest.further import further
+from rewrite.audit.coverage.suggest.kinds import kinds_for
+from rewrite.audit.instances.draft import Draft
+from rewrite.audit.instances.hints import Hints
+from rewrite.audit.instances.registry import Change, changes
+from rewrite.target.target import Target
+
+SECONDS = 6.0  # of the processor, for one rule
+_MOST_SEEDS = 8
+_MOST_PARENTS = 24  # models that are changed once more
+_MOST_OF_KIND = 160  # changes of one kind of one model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A model, how it was made of which test, what it shows. `applied`: how often the rule was."""
+
+    model: onnx.ModelProto
+    source: str
+    changed: tuple[Change, ...]
+    keys: frozenset[str]
+    applied: int
+    target: Target
+
+    @property
+    def fires(self) -> bool:
+        return self.applied > 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Few changes, then a short text."""
+        return len(self.changed), self.model.ByteSize()
+
+
+@dataclass
+class Search:
+    """`wanted`: items by key. `best`: key -> the smallest model that shows it."""
+
+    measure: Measure
+    wanted: Mapping[str, Item]
+    seconds: float = SECONDS
+    best: dict[str, Found] = field(default_factory=dict)
+    parents: list[Found] = field(default_factory=list)
+    seen: set[bytes] = field(default_factory=set)
+    views: set[frozenset[str]] = field(default_factory=set)  # what models showed
+
+    def run(self, tests: Sequence[TestModel]) -> tuple[Found, ...]:
+        """The seeds that fire. What was found is in `best`."""
+        self.end = time.process_time() + self.seconds
+        self.hints = Hints.of(self.measure.compiled)
+        seeds = self._seeds(tests)
+        for seed in seeds:
+            self._vary(seed)
+        firing = [p for p in self.parents if p.fires]
+        for parent in [*firing, *(p for p in self.parents if not p.fires)][:_MOST_PARENTS]:
+            self._vary(parent)
+        return tuple(seed for seed in seeds if seed.fires)
+
+    @property
+    def open(self) -> list[Item]:
+        """What has not been shown yet."""
+        return [item for key, item in self.wanted.items() if key not in self.best]
+
+    def give(self, seconds: float) -> None:
+        """More time."""
+        self.end = max(self.end, time.process_time()) + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.process_time() >= self.end
+
+    def _seeds(self, tests: Sequence[TestModel]) -> list[Found]:
+        found = []
+        for test in tests:
+            target = self._target(test)
+            seen = self.measure.model(test.proto, target)
+            found.append(Found(test.proto, test.name, (), seen.keys, seen.applied, target))
+            self.views.add(seen.keys)
+        ordered = sorted(found, key=lambda one: (not one.fires, one.size))
+        for one in found:
+            self._note(one)
+        return ordered[:_MOST_SEEDS]
+
+    def _target(self, test: TestModel) -> Target:
+        """The target that the test names, else the first that the rule fires for."""
+        if test.target is not None:
+            return test.target
+        for target in self.measure.targets if test.fires else ():
+            if self.measure.model(test.proto, target).applied:
+                return target
+        return self.measure.targets[0]
+
+    def _vary(self, parent: Found) -> None:
+        """Every change that may show something wanted, the kinds in turn."""
+        if not self.open or self.is_over:
+            return
+        ways = self._ways(parent.model)
+        for kind in dict.fromkeys(k for item in self.open for k in kinds_for(item)):
+            for change in ways.get(kind, ())[:_MOST_OF_KIND]:
+                if self.is_over or not any(kind in kinds_for(item) for item in self.open):
+                    break
+                self._try(parent, change)
+
+    def _ways(self, model: onnx.ModelProto) -> dict[str, list[Change]]:
+        return {**changes(model, self.hints), **further(Draft(model))}
+
+    def _try(self, parent: Found, change: Change) -> None:
+        found = self.changed(parent, change)
+        if found is None:
+            return
+        if self._note(found) or (found.keys not in self.views and found.fires):
+            self.parents.append(found)
+        self.views.add(found.keys)
+
+    def changed(self, parent: Found, change: Change) -> Found | None:
+        """The model changed, and measured; None where it is none or was met before."""
+        model = change.of(parent.model)
+        if model is None:
+            return None
+        data = model.SerializeToString(deterministic=True)
+        if data in self.seen:
+            return None
+        self.seen.add(data)
+        seen = self.measure.model(model, parent.target)
+        made = (*parent.changed, change)
+        return Found(model, parent.source, made, seen.keys, seen.applied, parent.target)
+
+    def _note(self, found: Found) -> bool:
+        """Keep the model for the keys that it is the smallest for; whether any was new."""
+        new = False
+        for key in sorted(found.keys & self.wanted.keys()):
+            known = self.best.get(key)
+            new = new or known is None
+            if known is None or (found.fires, found.size) < (known.fires, known.size):
+                self.best[key] = found
+        return new

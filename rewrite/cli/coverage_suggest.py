@@ -1,0 +1,60 @@
+"""`rewrite coverage --suggest`: cases for what the tests do not show.
+
+In: what was measured. Out: YAML in a file or on stdout; on stderr what was found besides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rewrite.audit.coverage.report import Measured
+from rewrite.audit.coverage.run import Job
+from rewrite.audit.coverage.suggest.run import Suggested, suggest
+from rewrite.audit.coverage.suggest.write import write
+from rewrite.audit.coverage.told import place
+from rewrite.cli.console import read_text, working, write_text
+from rewrite.errors import error, visible
+
+
+def run(arguments: argparse.Namespace, measured: Mapping[Job, Sequence[Measured]]) -> None:
+    """Write the proposals. Raises RW721 where the file could hold no cases of the packs."""
+    path = None if arguments.suggest == "-" else _file(arguments.suggest, measured)
+    with working("suggestions") as tell:
+        found = suggest(measured, arguments.jobs or os.cpu_count() or 1, tell)
+    text = write([proposal for one in found for proposal in one.proposals])
+    if path is None:
+        print(text, end="")
+    elif text:
+        before = read_text(path) if path.exists() else ""
+        write_text(path, f"{before.rstrip()}\n\n{text}" if before.strip() else text)
+    for line in _told(found):
+        sys.stderr.write(visible(line) + "\n")
+
+
+def _file(text: str, measured: Mapping[Job, Sequence[Measured]]) -> Path:
+    if not text.endswith(".cases.yaml"):
+        raise error("RW721", f"`{text}` is no file of cases: its name ends with `.cases.yaml`")
+    if len(measured) != 1:
+        hint = "name one pack, or leave out the file: the cases are printed then"
+        raise error("RW721", f"cases of {len(measured)} packs cannot stand in one file", hint=hint)
+    return Path(text)
+
+
+def _told(found: Sequence[Suggested]) -> list[str]:
+    """Doubts about rules, what nothing was found for, how much was."""
+    lines = []
+    for one in found:
+        for doubt in one.doubts:
+            keys = ", ".join(doubt.keys)
+            lines.append(f"{doubt.rule}: {doubt.words} ({keys}): {doubt.problem.message}")
+    for one in found:
+        lines += [f"{place(i.span)}: {one.rule}: {i.key}  no case was found" for i in one.left]
+    cases = sum(len(one.proposals) for one in found)
+    shown = sum(len(proposal.keys) for one in found for proposal in one.proposals)
+    left = sum(len(one.left) for one in found)
+    lines.append(f"{cases} cases show {shown} more items; nothing was found for {left}")
+    return lines
