@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -30,11 +33,18 @@ from rewrite.audit.feeds import (
 )
 from rewrite.ops.dtypes import to_numpy
 
+# How many seconds one run may take; None: as long as it takes. A Loop may have no end.
+patience: ContextVar[float | None] = ContextVar("patience", default=None)
+
 _BFLOAT16 = to_numpy("bf16")  # onnxruntime takes it only as an OrtValue of the raw bits
 
 
 class CannotRunError(Exception):
     """This runtime does not take this model or these inputs."""
+
+
+class TookTooLongError(CannotRunError):
+    """A run was ended; another runtime, or other inputs, would most likely take as long."""
 
 
 class Runner(Protocol):
@@ -75,6 +85,8 @@ def working_plan(runner: Runner, model: onnx.ModelProto, seed: int) -> tuple[Pla
         try:
             feeds = make_feeds(model, plan, seed)
             runner.run(feeds)
+        except TookTooLongError:
+            raise
         except (CannotRunError, NoFeedsError) as found:
             reason = reason or found
             if not open_inputs(model):
@@ -113,19 +125,42 @@ class OnnxRuntime:
         )
 
     def run(self, feeds: Feeds) -> list[Array | None]:
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = 4
         try:
-            if self._raw:
-                return self._run_raw(feeds)
-            return list(self.session.run(self.outputs, feeds))
+            with _ending(options):
+                if self._raw:
+                    return self._run_raw(feeds, options)
+                return list(self.session.run(self.outputs, feeds, options))
         except Exception as problem:
+            if options.terminate:
+                raise TookTooLongError(f"a run took more than {patience.get()} s") from problem
             raise CannotRunError(_first_line(problem)) from problem
 
-    def _run_raw(self, feeds: Feeds) -> list[Array | None]:
+    def _run_raw(self, feeds: Feeds, options: Any) -> list[Array | None]:
         import onnxruntime
 
         values = {name: _ort_value(onnxruntime, array) for name, array in feeds.items()}
-        results = self.session.run_with_ort_values(self.outputs, values)
+        results = self.session.run_with_ort_values(self.outputs, values, options)
         return [_from_ort(result) for result in results]
+
+
+@contextmanager
+def _ending(options: Any) -> Iterator[None]:
+    """Ends the run with these options where it takes longer than there is patience for."""
+    seconds = patience.get()
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, setattr, (options, "terminate", True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Reference:

@@ -17,7 +17,14 @@ from rewrite.audit import exactly
 from rewrite.audit.compare import differ
 from rewrite.audit.examples import first_lines
 from rewrite.audit.feeds import NoFeedsError, Plan, coarsest, make_feeds, styles
-from rewrite.audit.runtimes import CannotRunError, Runner, runners, source_of, working_plan
+from rewrite.audit.runtimes import (
+    CannotRunError,
+    Runner,
+    TookTooLongError,
+    runners,
+    source_of,
+    working_plan,
+)
 from rewrite.audit.verify import ORACLE
 from rewrite.engine.ledger import Bound
 
@@ -51,6 +58,8 @@ def agree(before: onnx.ModelProto, after: onnx.ModelProto, bound: Bound) -> str:
             first, second = runtime(old), runtime(new)
             plan, _ = working_plan(first, before, seed=0)
             _compare(first, second, before, plan, bound)
+        except TookTooLongError as problem:
+            raise DisagreeError("RW705", f"the test cannot be run: {problem}") from problem
         except (CannotRunError, NoFeedsError) as problem:
             reasons.append(f"{runtime.name}: {problem}")
             continue

@@ -18,7 +18,7 @@ import onnx
 from rewrite.audit.cases.case import Case, Numbers
 from rewrite.audit.compare import differ
 from rewrite.audit.feeds import Array, Feeds, coarsest, is_float, open_inputs
-from rewrite.audit.runtimes import CannotRunError, runners, source_of
+from rewrite.audit.runtimes import CannotRunError, TookTooLongError, runners, source_of
 from rewrite.engine.ledger import Bound
 from rewrite.ops.dtypes import integer_range, to_numpy
 from rewrite.schema import DTYPE_CLASSES, DTYPE_OF
@@ -120,6 +120,8 @@ def _run(model: onnx.ModelProto, feeds: Feeds) -> tuple[dict[str, Array | None],
     for runtime in runners():
         try:
             found = runtime(source_of(model)).run(feeds)
+        except TookTooLongError as problem:
+            raise NumbersError("RW705", "inputs", f"the test cannot be run: {problem}") from problem
         except CannotRunError as problem:
             reasons.append(f"{runtime.name}: {problem}")
             continue

@@ -25,6 +25,7 @@ from rewrite.audit.cases.find import target_of, tests_of
 from rewrite.audit.cases.numbers import NumbersError, check_numbers
 from rewrite.audit.cases.reason import Reason, reasons
 from rewrite.audit.examples import UnreadableError, asks_target, model_of, opset_of
+from rewrite.audit.runtimes import patience
 from rewrite.audit.whynot import why_not
 from rewrite.engine import driver
 from rewrite.engine.journal import Journal
@@ -39,6 +40,7 @@ from rewrite.match import matcher as matching
 from rewrite.match.rule import CompiledRule
 from rewrite.target.target import Target
 
+MOST_SECONDS = 20.0  # of one run of a model
 Matchers = Sequence[tuple[Target, matching.Matcher]]
 
 
@@ -121,10 +123,13 @@ class RuleRunner:
         start = time.process_time()
         one = _One(self, test)
         finding = None
+        token = patience.set(MOST_SECONDS)
         try:
             one.run()
         except FailedError as failed:
             finding = failed.finding
+        finally:
+            patience.reset(token)
         seconds = time.process_time() - start
         return Outcome(test, finding, one.runtime, one.refined, seconds)
 

@@ -325,3 +325,17 @@ def test_faults_of_files_are_raised(tmp_path):
         list(run_rule_tests(loaded, loaded.rules[0], (GENERIC,)))
     with pytest.raises(RewriteError, match="RW712"):
         list(models_of(loaded, loaded.rules[0]))
+
+
+@pytest.mark.parametrize("keys", ["  fired: 1", "  inputs: {x: [1, 2]}\n  outputs: {y: [1, 2]}"])
+def test_a_model_without_end(case, monkeypatch, keys):
+    """Every run is ended after a while, and no other runtime is tried."""
+    monkeypatch.setattr("rewrite.audit.cases.run.MOST_SECONDS", 0.2)
+    before = (
+        "g (float[2] x) => (float[2] y) <int64 n = {9000000000000}, bool k = {1}, float c = {4}> "
+        "{ l = Loop(n, k, x) <body = b (int64 i, bool j, float[2] v) => (bool o, float[2] w) "
+        "{ o = Identity(j) w = Abs(v) }> y = Div(l, c) }"
+    )
+    outcome = case(keys, before)
+    assert outcome.problem.code == "RW705"
+    assert outcome.problem.message == "the test cannot be run: a run took more than 0.2 s"
