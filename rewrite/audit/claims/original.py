@@ -30,6 +30,7 @@ from rewrite.engine.ledger import EXACT
 Step = Callable[[str], None]  # told what is about to be done: natively, it may end the process
 
 _KEPT = 512
+_NOT_IMPLEMENTED = ("NOT_IMPLEMENTED", "Could not find an implementation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Original:
     eps: float
 
     @property
+    def factor(self) -> float:
+        """Claims are stated for float32: by what a coarser type multiplies them."""
+        return max(1.0, self.eps * 2.0**23)
+
+    @property
     def names(self) -> list[str]:
         return [value.name for value in self.model.graph.output]
 
@@ -61,25 +67,43 @@ _known: OrderedDict[tuple[bytes, bool], tuple[Original | str, ...]] = OrderedDic
 
 
 def originals(model: onnx.ModelProto, exact: bool, step: Step) -> tuple[Original | str, ...]:
-    """The model in every runtime that takes it, most independent first; else the reason."""
+    """The model in every runtime that takes it, most independent first; else the reason.
+
+    What loads and then fails on every input is no model that says anything: no other is asked.
+    """
     data = model.SerializeToString(deterministic=True)
     key = (hashlib.blake2b(data, digest_size=16).digest(), exact)
     found = _known.get(key)
-    if found is None:
-        found = _known[key] = tuple(_original(model, r, exact, step) for r in runners())
-        while len(_known) > _KEPT:
-            _known.popitem(last=False)
-    else:
+    if found is not None:
         _known.move_to_end(key)
-    return found
+        return found
+    made: list[Original | str] = []
+    for runtime in runners():
+        try:
+            step(f"{runtime.name} loads the original")
+            runner = runtime(source_of(model))
+        except CannotRunError as problem:
+            made.append(f"{runtime.name}: {problem}")
+            continue
+        one = _original(model, runtime, runner, exact, step)
+        made.append(one)
+        if isinstance(one, str) and not lacks_kernel(one):
+            break
+    _known[key] = tuple(made)
+    while len(_known) > _KEPT:
+        _known.popitem(last=False)
+    return _known[key]
+
+
+def lacks_kernel(problem: object) -> bool:
+    """Whether it is the runtime that does not go so far."""
+    return any(words in str(problem) for words in _NOT_IMPLEMENTED)
 
 
 def _original(
-    model: onnx.ModelProto, runtime: Runtime, exact: bool, step: Step
+    model: onnx.ModelProto, runtime: Runtime, runner: Runner, exact: bool, step: Step
 ) -> Original | str:
     try:
-        step(f"{runtime.name} loads the original")
-        runner = runtime(source_of(model))
         step(f"{runtime.name} runs the original")
         plan, _ = working_plan(runner, model, seed=0)
         asked = domain(model, plan, exact)

@@ -9,6 +9,7 @@ and typed again each time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -116,7 +117,9 @@ class Draft:
     def finish(self) -> onnx.ModelProto | None:
         """The model, outputs typed anew; None where it is not valid."""
         model = self.model
-        if any(_ends_inference(node) for graph in graphs(model.graph) for node in graph.node):
+        opset = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
+        nodes = (node for graph in graphs(model.graph) for node in graph.node)
+        if any(_ends_inference(node) or _is_undefined(node, opset) for node in nodes):
             return None
         for graph in graphs(model.graph):
             del graph.value_info[:]
@@ -127,7 +130,7 @@ class Draft:
             facts = loaded.facts
             facts.complete = Completer(facts)
             types = [facts.type(value) for value in loaded.model.graph.outputs]
-            if any(t.dtype is None for t in types):
+            if any(t.dtype is None or _is_huge(t) for t in types):
                 return None
             for output, found in zip(model.graph.output, types, strict=True):
                 output.CopyFrom(_declared(output.name, found))
@@ -156,6 +159,14 @@ def _ends_inference(node: onnx.NodeProto) -> bool:
         return False
     given = {a.name.partition("_")[0] for a in node.attribute}
     return not {"keys", "values"} <= given
+
+
+def _is_undefined(node: onnx.NodeProto, opset: int) -> bool:
+    """Axes below 0 before opset 11 allowed them (docs/Changelog.md of onnx; TopK had them)."""
+    if opset >= 11 or node.op_type in ("OneHot", "TopK"):
+        return False
+    found = [a for a in node.attribute if a.name in ("axis", "axes")]
+    return any(n < 0 for a in found for n in (a.i, *a.ints))
 
 
 def tensor(name: str, array: Array) -> TensorProto:
@@ -202,6 +213,11 @@ def cast(array: Array, dtype: str) -> Array:
         numbers = [min(max(round(n), low), high) for n in wide]
     whole = np.array(numbers, np.uint64 if low == 0 else np.int64)
     return whole.astype(wanted).reshape(array.shape)
+
+
+def _is_huge(found: Type) -> bool:
+    sizes = [d for d in found.shape or () if isinstance(d, int)]
+    return math.prod(sizes) > MOST_ELEMENTS
 
 
 def _declared(name: str, found: Type) -> onnx.ValueInfoProto:

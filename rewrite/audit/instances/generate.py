@@ -37,8 +37,8 @@ def instances_of(
     pack: RulePack, rule: ast.Rule, target: Target, budget: Budget | None = None
 ) -> tuple[Instance, ...]:
     """Models on which the rule fires, and models on which it does not."""
-    alone = Alone.of(pack, rule, target)
-    return tuple(tried.instance for tried in search(pack, alone, budget or Budget()))
+    search = Search(pack, Alone.of(pack, rule, target), budget or Budget())
+    return tuple(tried.instance for tried in search.run())
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,6 @@ class Tried:
 
     instance: Instance
     applied: Applied
-
-
-def search(pack: RulePack, alone: Alone, budget: Budget) -> Iterator[Tried]:
-    """Instances as they are found, seeds first."""
-    yield from _Search(pack, alone, budget).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,9 @@ class _Step:
     change: Change
 
 
-class _Search:
+class Search:
+    """The instances of one rule on one target, one after the other."""
+
     def __init__(self, pack: RulePack, alone: Alone, budget: Budget) -> None:
         self.pack = pack
         self.alone = alone
@@ -74,15 +71,18 @@ class _Search:
         self.fired: list[Instance] = []
         self.tried = 0
         self.end = time.process_time() + budget.seconds
+        self.late = False  # whether it is time that ended the search
 
     @property
     def is_over(self) -> bool:
         """Whether the budget is used up."""
         if self.tried >= self.budget.most or len(self.fired) >= self.budget.firing:
             return True
-        return time.process_time() >= self.end
+        self.late = time.process_time() >= self.end
+        return self.late
 
     def run(self) -> Iterator[Tried]:
+        """Instances as they are found, seeds first."""
         seeds: list[Instance] = []
         for seed in examples(self.pack, self.alone.rule):
             found = self._try(seed.model, (), seed.source)
