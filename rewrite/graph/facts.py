@@ -74,6 +74,8 @@ class Facts:
         self._constants.clear()
         self._arrays.clear()
         self._legacy.clear()
+        self._inferred = NOTHING
+        self.declared = Declared()
 
     # --- types ---------------------------------------------------------------------------------
 

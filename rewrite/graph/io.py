@@ -120,7 +120,13 @@ def _take(
     facts = _facts(proto, read)
     mended = checks.repair(facts, read, subject)
     loaded = LoadedModel(
-        read.model, facts, subject, facts.notes, loader.opened(), tuple(proto.training_info)
+        read.model,
+        facts,
+        subject,
+        facts.notes,
+        loader.opened(),
+        tuple(proto.training_info),
+        tuple(loader.messages),
     )
     if mended or data is None or loader.unusual:
         data, checkable = stubs.small_forms(loaded)

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from rewrite.graph import wire
-from rewrite.graph.tensors import MappedFile, MappedTensor, SparseTensor
+from rewrite.graph.tensors import MappedFile, MappedTensor, MessageTensor, SparseTensor
 
 Report = Callable[[str, str], None]  # code, message
 
@@ -45,6 +45,7 @@ class TensorLoader:
         self._given = given  # or the tensors themselves, by number
         self._report: Report = _ignore
         self._files: dict[tuple[Path, str], MappedFile] = {}  # external files
+        self.messages: list[MessageTensor] = []  # all that hold on to the model's message
         self.unusual = False  # some tensor is sparse, or not in the message
 
     def report_to(self, report: Report) -> None:
@@ -71,7 +72,9 @@ class TensorLoader:
         if problem is not None:
             self._report("RW508", f"{where} {problem}")
             return None
-        return ir.serde.TensorProtoTensor(proto)
+        made = MessageTensor(proto)
+        self.messages.append(made)
+        return made
 
     def sparse(self, proto: onnx.SparseTensorProto, where: str) -> SparseTensor | None:
         """One SparseTensorProto; the ONNX checker looks at its positions."""

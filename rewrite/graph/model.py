@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from rewrite.graph.facts import Facts
-from rewrite.graph.tensors import MappedFile
+from rewrite.graph.tensors import MappedFile, MessageTensor
 
 
 @dataclass(slots=True)
@@ -25,10 +25,15 @@ class LoadedModel:
     notes: list[str] = field(default_factory=list)  # what was repaired or tolerated, or changed
     files: tuple[MappedFile, ...] = ()  # the files it was read from, which are never written
     training: tuple[onnx.TrainingInfoProto, ...] = ()  # carried along; see Facts.pinned
+    messages: tuple[MessageTensor, ...] = ()  # tensors inside the message that was read
 
     def release(self) -> None:
-        """The main graph is not used any more: its data are freed at once. Graphs are cyclic, and
-        the collector of garbage would come to them much later."""
-        for value in self.model.graph.initializers.values():
-            value.const_value = None
+        """The model is not used any more: its data are freed at once. Graphs are cyclic, and the
+        collector of garbage would come to them much later."""
+        for graph in self.facts.graphs():
+            for value in graph.initializers.values():
+                value.const_value = None
+        for tensor in self.messages:
+            tensor.drop()
+        self.messages, self.training = (), ()
         self.facts.release()

@@ -102,6 +102,14 @@ class _Lazy:
         return np.array(self._tensor.numpy(), dtype=dtype, copy=copy)
 
 
+class MessageTensor(serde.TensorProtoTensor):
+    """A tensor inside the model's message, all of which stays in memory as long as one does."""
+
+    def drop(self) -> None:
+        """Lets go of the message; the tensor is not read any more."""
+        self._proto = onnx.TensorProto()
+
+
 class MappedTensor(ir.Tensor[Any]):
     """A tensor in a file: external data, or large data inside the model's own file."""
 

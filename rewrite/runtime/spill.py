@@ -19,8 +19,8 @@ from rewrite.runtime.resident import give_back
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-LARGE = 1 << 20  # bytes of a constant that is moved
-WORTH = 1 << 25  # bytes of all such constants below which nothing is moved
+LARGE = 1 << 16  # bytes of a constant that is moved
+WORTH = 1 << 21  # bytes of all such constants below which nothing is moved
 
 
 class Spilled:

@@ -1,18 +1,20 @@
 """Must hold 4: peak memory while a model runs, against onnxruntime.
 
-    python tests/bench/memory_run.py [--match TEXT] [--runs 5]
+    python tests/bench/memory_run.py [--match TEXT] [--runs 5] [--cold]
 
 ResNet-50, PP-OCR det, smart-turn and a BERT-base-like encoder, each in a process per runtime. After
 the first run the peak is reset (/proc/self/clear_refs), then the model runs some times: the figure
 is the peak resident size of that part above what the process had before the model was loaded, with
-the libraries imported. The peak of everything, loading included, is printed beside it. Exit status
-1 where ours is above onnxruntime's.
+the libraries imported. The peak of everything, loading included, is printed beside it. `--cold`:
+the cache is empty, so that the same process has also parsed the rules, searched proofs and compiled
+every kernel before. Exit status 1 where ours is above onnxruntime's.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -61,10 +63,22 @@ print(json.dumps([status("VmHWM") - before, whole - before, before]))
 """
 
 
-def measure(name: str, model: Path, feeds: Path, runs: int) -> tuple[float, float, float]:
+def measure(
+    name: str, model: Path, feeds: Path, runs: int, cold: bool = False
+) -> tuple[float, float, float]:
     """Megabytes: at run, in all, before the model."""
+    if cold:
+        with tempfile.TemporaryDirectory() as cache:
+            Path(cache).chmod(0o700)
+            return once(name, model, feeds, runs, {**os.environ, "XDG_CACHE_HOME": cache})
+    return once(name, model, feeds, runs, dict(os.environ))
+
+
+def once(
+    name: str, model: Path, feeds: Path, runs: int, environment: dict[str, str]
+) -> tuple[float, float, float]:
     command = [sys.executable, "-c", CHILD, name, str(model), str(feeds), str(runs)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"{name}: {done.stderr[-2000:]}")
     at_run, whole, before = json.loads(done.stdout.splitlines()[-1])
@@ -75,6 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--match", default="")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()
     if not Path("/proc/self/clear_refs").exists():
         print("peaks can be reset on Linux only")
@@ -85,7 +100,7 @@ def main() -> int:
         for name, model, feeds in subjects(options.match, Path(scratch)):
             stored = Path(scratch) / "feeds.npz"
             np.savez(stored, **feeds)
-            ours = measure("rewrite", model, stored, options.runs)
+            ours = measure("rewrite", model, stored, options.runs, options.cold)
             theirs = measure("onnxruntime", model, stored, options.runs)
             print(
                 f"{name:20s} ours {ours[0]:7.1f} ({ours[1]:7.1f})   "

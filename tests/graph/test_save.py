@@ -113,7 +113,7 @@ def test_large_files_are_read_without_their_tensor_data(tmp_path: Path, monkeypa
     assert loaded.notes == []
     tensors = [v.const_value for v in loaded.model.graph.initializers.values()]
     assert [type(t).__name__ for t in tensors] == [
-        "MappedTensor", "TensorProtoTensor", "MappedTensor",
+        "MappedTensor", "MessageTensor", "MappedTensor",
     ]  # fmt: skip
     expected = numpy_helper.to_array(proto.graph.initializer[0])
     found = loaded.facts.array(loaded.model.graph.initializers["w0"])

@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import rewrite
+from rewrite.graph import io
 from rewrite.runtime import spill
 from rewrite.runtime.resident import give_back
 
@@ -60,7 +61,8 @@ def test_large_constants_are_moved_and_stay_what_they_are(model, monkeypatch):
             assert (np.abs(found - wanted) <= bound).all()
 
 
-def test_small_models_are_left_alone(model):
+def test_small_models_are_left_alone(model, monkeypatch):
+    monkeypatch.setattr(spill, "WORTH", 1 + 4 * 2 * 512 * 1024)
     with rewrite.compile(model, target=None) as session:
         assert not session.is_large
 
@@ -70,3 +72,18 @@ def test_giving_memory_back_leaves_the_compiler_working(model):
     with rewrite.compile(model, target=None) as session:
         assert session.run({"x": np.zeros((2, 512), np.float32)})["y"].shape == (2, 512)
     give_back()
+
+
+def test_nothing_of_a_model_that_was_let_go_holds_its_message(model):
+    """One tensor would keep the memory of the whole message, and graphs are cyclic garbage."""
+    constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.ones(3)))
+    model.graph.node.append(constant)
+    loaded = io.load(model)
+    tensors = list(loaded.messages)
+    assert [t.raw.ByteSize() > 0 for t in tensors] == [True] * 3  # two weights, a Constant
+    before = model.SerializeToString()
+    loaded.release()
+    assert not any(t.raw.ByteSize() for t in tensors)
+    assert not loaded.messages
+    assert not loaded.facts.declared.infos
+    assert model.SerializeToString() == before  # it is the caller's
