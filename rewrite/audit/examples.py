@@ -27,6 +27,7 @@ INVALID = (
     RuntimeError,
 )
 _QUALIFIED = re.compile(r"\b([a-z][\w]*(?:\.[a-z][\w]*)*)\.[A-Z]\w*\s*[(<]")
+_PLACE = re.compile(r"\(line: (\d+) column: (\d+)\)")
 _KEPT = 512  # models; the tests of a rule are run more than once where rules are mutated
 
 
@@ -37,9 +38,13 @@ class UnreadableError(Exception):
 @lru_cache(maxsize=_KEPT)
 def model_of(text: str, opset: int) -> onnx.ModelProto:
     """The model; callers do not change it. Raises `UnreadableError`."""
+    whole = with_header(text, opset)
     try:
-        model = parser.parse_model(with_header(text, opset))
+        model = parser.parse_model(whole)
         onnx.checker.check_model(model, full_check=True)
+    except parser.ParseError as problem:
+        added = whole.count("\n") - text.count("\n")
+        raise UnreadableError(_place_and_words(problem, added)) from problem
     except INVALID as problem:
         raise UnreadableError(first_lines(problem)) from problem
     return model
@@ -75,6 +80,21 @@ def asks_target(rule: ast.Rule) -> bool:
         if isinstance(node, ast.Name) and node.name == "target":
             return True
     return False
+
+
+def _place_and_words(problem: parser.ParseError, added: int) -> str:
+    """What ONNX's parser says, with the line of the text that it was given `added` lines before.
+
+    It says `[ParseError at position (line: 3 column: 9)]`, `Error context: …` and the words, as
+    bytes, in lines of their own.
+    """
+    raw = problem.args[0] if problem.args else b""
+    said = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+    place = _PLACE.search(said)
+    words = said.strip().splitlines()[-1:] or ["it cannot be read"]
+    if place is None:
+        return words[0]
+    return f"line {int(place[1]) - added}, column {place[2]}: {words[0]}"
 
 
 def first_lines(problem: Exception) -> str:

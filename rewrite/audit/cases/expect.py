@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import onnx
 
 from rewrite.audit.cases.canonical import canonical
-from rewrite.audit.cases.case import OPEN, Case, Finding
+from rewrite.audit.cases.case import OPEN, Case, Finding, RuleTest
 from rewrite.audit.cases.reason import Reason
 from rewrite.audit.cases.words import NoTextError
 from rewrite.audit.cases.writer import write_model
@@ -31,6 +31,15 @@ class FailedError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.problem.message)
         self.finding = finding
+
+
+def check_end(test: RuleTest, journal: Journal) -> None:
+    """Whether the rule came to an end on its own."""
+    reason = journal.stop.reason
+    if reason != "fixpoint":
+        times = _times(journal.fired().get(test.rule, 0))
+        message = f"`{test.rule}` does not come to an end: it fired {times} ({reason})"
+        raise FailedError(Finding(Diagnostic("RW716", message, test.span)))
 
 
 def check_count(case: Case, journal: Journal) -> None:

@@ -20,7 +20,13 @@ import onnx
 
 from rewrite.audit.cases.agree import DisagreeError, agree
 from rewrite.audit.cases.case import Finding, Outcome, RuleTest, TestModel
-from rewrite.audit.cases.expect import FailedError, check_count, check_graph, check_reason
+from rewrite.audit.cases.expect import (
+    FailedError,
+    check_count,
+    check_end,
+    check_graph,
+    check_reason,
+)
 from rewrite.audit.cases.find import target_of, tests_of
 from rewrite.audit.cases.numbers import NumbersError, check_numbers
 from rewrite.audit.cases.reason import Reason, reasons
@@ -214,6 +220,7 @@ class _One:
         return Applied(loaded, journal, target, fired)
 
     def _fired(self, before: onnx.ModelProto, applied: Applied) -> None:
+        check_end(self.test, applied.journal)
         case = self.test.case
         if case is None and not self.runner.numbers:
             return

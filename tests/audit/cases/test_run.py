@@ -8,6 +8,7 @@ import pytest
 
 from rewrite.audit.cases.case import Outcome
 from rewrite.audit.cases.run import models_of, run_rule_tests
+from rewrite.audit.examples import UnreadableError, model_of, with_header
 from rewrite.errors import RewriteError
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.match.vocabulary import vocabulary
@@ -31,7 +32,7 @@ BEFORE = "g (float[2] x) => (float[2] y) <float c = {4}> { y = Div(x, c) }"
 VECTOR = "g (float[2] x) => (float[2] y) <float[2] c = {4, 2}> { y = Div(x, c) }"
 
 
-def load(folder: Path, rules: str, cases: str = "") -> RulePack:
+def load(folder: Path, rules: str, cases: str = "[]") -> RulePack:
     head = "name: test\ndoc: Test.\nopset: [7, 26]\nexample_opset: 18\n"
     (folder / "pack.yaml").write_text(head)
     (folder / "test.rules").write_text(rules)
@@ -339,3 +340,42 @@ def test_a_model_without_end(case, monkeypatch, keys):
     outcome = case(keys, before)
     assert outcome.problem.code == "RW705"
     assert outcome.problem.message == "the test cannot be run: a run took more than 0.2 s"
+
+
+GROWING = '''rule r in clean {
+  """T."""
+  match y = Abs(x)
+  emit  y = Abs(Relu(x))
+  claim approx(atol=100)
+  example fires """g (float[2] x) => (float[2] y) { y = Abs(x) }"""
+  example rejects """g (float[2] x) => (float[2] y) { y = Neg(x) }"""
+}'''
+TURNING = '''rule r in clean {
+  """T."""
+  match y = ordered (a + b)
+  emit  y = b + a
+  claim equal(rtol=0)
+  example fires """g (float[2] a, float[2] b) => (float[2] y) { y = Add(a, b) }"""
+  example rejects """g (float[2] x) => (float[2] y) { y = Neg(x) }"""
+}'''
+
+
+@pytest.mark.parametrize("rules", [GROWING, TURNING])
+def test_a_rule_that_fires_on_its_own_result(tmp_path, rules):
+    loaded = load(tmp_path, rules)
+    first, second = run_rule_tests(loaded, loaded.rules[0], (GENERIC,))
+    assert told(first)[0] == "RW716"
+    assert "`r` does not come to an end: it fired " in first.problem.message
+    assert second.problem is None
+
+
+def test_where_a_text_is_no_model(case):
+    """The line is that of the text, whether a header was added or not."""
+    words = "is not a valid model: line 2, column 18: Integer value expected, but not found."
+    text = "g (float[2] x) => (float[2] y)\n<float16 t = {0.1}>\n{ y = Relu(x) }"
+    with pytest.raises(UnreadableError, match=r"^line 2, column 18: Integer value expected"):
+        model_of(text, 18)
+    with pytest.raises(UnreadableError, match=r"^line 3, column 18: Integer value expected"):
+        model_of(with_header(text, 18), 18)
+    outcome = case("  fired: 1", text.replace("\n", "\n    "))
+    assert words in outcome.problem.message
