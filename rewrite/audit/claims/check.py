@@ -237,9 +237,7 @@ def _run(second: Runner, run: Run) -> Sequence[Array | None] | None:
         raise
 
 
-def _differs(
-    original: Original, run: Run, got: Sequence[Array | None], bound: Bound
-) -> str:
+def _differs(original: Original, run: Run, got: Sequence[Array | None], bound: Bound) -> str:
     for name, a, b in zip(original.names, run.outputs, got, strict=True):
         found = differ(name, a, b, bound, original.factor, original.eps)
         if found is not None:
@@ -247,9 +245,7 @@ def _differs(
     return ""
 
 
-def _is_excused(
-    original: Original, run: Run, got: Sequence[Array | None], bound: Bound
-) -> bool:
+def _is_excused(original: Original, run: Run, got: Sequence[Array | None], bound: Bound) -> bool:
     if is_open(original, run):
         return True
     if bound.kind == "exact" or not _alike(run.outputs, got):

@@ -79,9 +79,7 @@ def _inside(original: Original, run: Run) -> Sequence[Array | None]:
         return ()
 
 
-def is_rounding(
-    original: Original, run: Run, got: Sequence[Array | None], bound: Bound
-) -> bool:
+def is_rounding(original: Original, run: Run, got: Sequence[Array | None], bound: Bound) -> bool:
     """Whether the outputs are as far apart as the rounding errors of the original explain."""
     factor = original.factor * conditioning(original, run)
     apart = rounding(original, run)

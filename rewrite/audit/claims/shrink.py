@@ -185,7 +185,11 @@ def _cut_above(draft: Draft, index: int, types: dict[str, Type]) -> bool:
             continue
         if found is None or found.dtype is None:
             return False
-        dims = None if found.shape is None else [d if isinstance(d, int) else None for d in found.shape]
+        dims = (
+            None
+            if found.shape is None
+            else [d if isinstance(d, int) else None for d in found.shape]
+        )
         draft.graph.input.append(value_info(name, DTYPES[found.dtype], dims))
     draft.graph.node.remove(node)
     _drop_unused(draft)

@@ -163,9 +163,7 @@ def _sampled(rule: ast.Rule, tally: _Tally) -> str:
     return ", ".join(parts)
 
 
-def _result(
-    pack: RulePack, rule: ast.Rule, tally: _Tally, status: Status, how: str
-) -> RuleResult:
+def _result(pack: RulePack, rule: ast.Rule, tally: _Tally, status: Status, how: str) -> RuleResult:
     return RuleResult(
         pack=pack.origins[rule.name].pack,
         rule=rule.name,

@@ -170,5 +170,3 @@ def _in_turn(lists: list[list[_Step]]) -> list[_Step]:
 
 def _digest(model: onnx.ModelProto) -> bytes:
     return hashlib.blake2b(model.SerializeToString(deterministic=True), digest_size=16).digest()
-
-

@@ -40,7 +40,9 @@ def values(draft: Draft, hints: Hints) -> Iterator[Change]:
         schema = schemas.lookup(_domain(node), node.op_type, opset_of(draft))
         if schema is None or node.domain == "ai.onnx.ml":  # tables, keys and values of which fit
             continue
-        given = {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
+        given = {
+            a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name
+        }
         for name, known in schema.attributes.items():
             for value in _candidates(name, known, given.get(name), hints):
                 label = f"{node.op_type} {name} = {_text(value)}"
@@ -57,9 +59,7 @@ def defaults(draft: Draft, _: Hints) -> Iterator[Change]:
                 yield Change(label, partial(_remove, index=i, name=attribute.name))
 
 
-def _candidates(
-    name: str, known: AttributeSchema, given: object, hints: Hints
-) -> list[object]:
+def _candidates(name: str, known: AttributeSchema, given: object, hints: Hints) -> list[object]:
     now = known.default if given is None else given
     if isinstance(now, bytes):
         now = now.decode("utf-8", "replace")

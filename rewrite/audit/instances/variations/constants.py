@@ -39,7 +39,9 @@ def near(draft: Draft, hints: Hints) -> Iterator[Change]:
         array = array_of(constant)
         if is_float(array):
             for name, made in _beside(array, hints):
-                yield Change(f"{constant.name} {name}", partial(put, name=constant.name, array=made))
+                yield Change(
+                    f"{constant.name} {name}", partial(put, name=constant.name, array=made)
+                )
         elif array.dtype.kind in "iu":
             for step in (1, -1):
                 made = cast(array.astype(np.int64) + step, str(dtype_of(constant)))
@@ -80,7 +82,9 @@ def exchanged(draft: Draft, _: Hints) -> Iterator[Change]:
         for second in found[i + 1 :]:
             if first.data_type == second.data_type and first.dims == second.dims:
                 names = (first.name, second.name)
-                yield Change(f"{names[0]} and {names[1]} exchanged", partial(_exchange, names=names))
+                yield Change(
+                    f"{names[0]} and {names[1]} exchanged", partial(_exchange, names=names)
+                )
 
 
 @variation("constness")
@@ -158,7 +162,10 @@ def _full(array: Array, value: float) -> Array | None:
 
 
 def _beside(array: Array, hints: Hints) -> Iterator[tuple[str, Array]]:
-    distances = [*_NEAR, *((hints.tolerance * 0.9, hints.tolerance * 1.1) if hints.tolerance else ())]
+    distances = [
+        *_NEAR,
+        *((hints.tolerance * 0.9, hints.tolerance * 1.1) if hints.tolerance else ()),
+    ]
     factors = {f"times {1 + distance!r}": 1 + distance for distance in distances}
     factors |= {"negated": -1.0, "one place up": 1 + float(finfo(array.dtype).eps)}
     wide = array.astype(np.float64)

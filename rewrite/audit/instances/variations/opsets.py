@@ -49,7 +49,11 @@ def move(draft: Draft, opset: int) -> bool:
         for index in sorted({*before, *after}):
             if index in before and index not in after and not _to_operand(draft, node, index, now):
                 return False
-            if index in after and index not in before and not _to_attribute(draft, node, index, opset):
+            if (
+                index in after
+                and index not in before
+                and not _to_attribute(draft, node, index, opset)
+            ):
                 return False
     for entry in draft.model.opset_import:
         if entry.domain in ("", "ai.onnx"):

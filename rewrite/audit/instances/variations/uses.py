@@ -57,7 +57,9 @@ def surroundings(draft: Draft, _: Hints) -> Iterator[Change]:
         yield Change(f"{output.name} is used", partial(_wrap, name=output.name))
     for node in draft.nodes:
         if node.op_type in ("Abs", "Neg", "Identity") and len(draft.nodes) > 1:
-            yield Change(f"without {node.op_type} of {node.input[0]}", partial(_skip, name=node.output[0]))
+            yield Change(
+                f"without {node.op_type} of {node.input[0]}", partial(_skip, name=node.output[0])
+            )
 
 
 def _inside(draft: Draft) -> list[str]:

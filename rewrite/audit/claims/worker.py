@@ -1,0 +1,63 @@
+"""A process that verifies one rule after the other.
+
+In: `Task`s from a pipe. Out: into the pipe, `Doing` before each native step, then the `RuleResult`.
+What runtimes write to the standard streams is thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import traceback
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from rewrite.audit.claims.result import RuleResult
+from rewrite.audit.claims.task import Doing, Failed, Task
+from rewrite.audit.claims.verify import verify_rule
+from rewrite.lang.pack import RulePack, load_pack
+from rewrite.match.vocabulary import vocabulary
+from rewrite.target.load import load_target
+
+MOST_MEMORY = 6 << 30  # bytes of one process
+
+
+def work(pipe: Connection) -> None:
+    """Until the pipe ends."""
+    _bound_resources()
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(_verified(task, pipe))
+        except Exception:  # noqa: BLE001 - the parent tells it, with the rule it happened at
+            pipe.send(Failed(traceback.format_exc(limit=-3)))
+
+
+def _verified(task: Task, pipe: Connection) -> RuleResult:
+    pack = _pack(task.folder, task.search)
+    rule = next(rule for rule in pack.rules if rule.name == task.rule)
+    targets = [load_target(name, vocabulary()) for name in task.targets]
+
+    def watch(number: int, words: str, doing: str) -> None:
+        pipe.send(Doing(number, words, doing))
+
+    return verify_rule(pack, rule, targets, task.budget, watch, task.skip)
+
+
+@lru_cache(maxsize=4)
+def _pack(folder: str, search: str) -> RulePack:
+    return load_pack(Path(folder), vocabulary(), [Path(search)])
+
+
+def _bound_resources() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
