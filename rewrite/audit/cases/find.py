@@ -25,6 +25,7 @@ from rewrite.target.load import find, load_target
 from rewrite.target.target import Target
 
 MOST_FILES = 500  # of one folder
+_NEARLY = ("cases.yaml", "cases.yml")
 
 
 def tests_of(pack: RulePack, rule: ast.Rule) -> tuple[RuleTest, ...]:
@@ -61,7 +62,13 @@ def files_of(pack: RulePack) -> tuple[Path, ...]:
     """The files of cases, those of packs that are extended first."""
     found: list[Path] = []
     for folder in folders_of(pack):
-        paths = sorted(p for p in folder.iterdir() if p.name.endswith(SUFFIX))
+        names = sorted(folder.iterdir())
+        unread = [p for p in names if p.name in _NEARLY or p.name.endswith(".cases.yml")]
+        if unread:
+            hint = f"tests that are not run show nothing: call it NAME{SUFFIX}"
+            message = "a file of cases of this name is not read"
+            raise RewriteError(tuple(_unread(path, message, hint) for path in unread))
+        paths = [p for p in names if p.name.endswith(SUFFIX)]
         if len(paths) > MOST_FILES:
             message = f"more than {MOST_FILES} files of cases"
             raise RewriteError((_unread(folder / MANIFEST, message),))
@@ -141,8 +148,8 @@ def text_of(path: Path) -> str | Diagnostic:
         return _unread(path, "not UTF-8 text")
 
 
-def _unread(path: Path, message: str) -> Diagnostic:
-    return Diagnostic("RW709", message, Span(str(path), 1, 1, 1, 1))
+def _unread(path: Path, message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("RW709", message, Span(str(path), 1, 1, 1, 1), hint)
 
 
 # --- targets ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import yaml
 from rewrite.audit.cases.case import OPEN, Case, Numbers
 from rewrite.audit.cases.reason import REASONS
 from rewrite.audit.cases.tree import compose, is_null, span_of
+from rewrite.audit.examples import has_header
 from rewrite.errors import Collector, Diagnostic, Label, Span
 from rewrite.lang.manifest import RULE_NAME
 from rewrite.lang.words import suggestion
@@ -94,6 +95,9 @@ class _Reader:
         read: dict[str, Any] = {
             key: _READERS[key](self, value) for key, value in entry.values.items()
         }
+        if "opset" in read and has_header(read.get("before", "")):
+            message = "`opset` means nothing where the model has a header"
+            self.errors.add("RW710", message, entry.spans["opset"], "it imports its own opsets")
         if len(self.errors.found) > before:
             return None
         return Case(span=entry.span, spans=entry.spans, **read)

@@ -116,6 +116,10 @@ def test_all_that_a_case_may_say():
         (HEAD + "  rejects: where\n  fired: 1\n", "RW710", "5:10", "exclude each other"),
         (HEAD + "  after: g\n  because: x\n", "RW710", "5:12", "nothing without `rejects`"),
         (HEAD + "  after: g\n  inputs: {x: 1}\n", "RW710", "5:11", "nothing without `outputs`"),
+        (
+            '- rule: r\n  name: n\n  before: "<ir_version: 8> g"\n  fired: 1\n  opset: 13\n',
+            "RW710", "5:10", "nothing where the model has a header",
+        ),
         (HEAD + "  outputs: {x: 1, x: 2}\n", "RW710", "4:19", "`x` is given twice"),
         (HEAD + "  rejects: wehre\n", "RW711", "4:12", "the code of a reason"),
         (HEAD + "  rejects: [where]\n", "RW711", "4:12", "a text"),
@@ -282,6 +286,14 @@ def test_a_link_to_nothing(tmp_path):
     loaded = pack(tmp_path)
     (tmp_path / "test" / "a.cases.yaml").symlink_to(tmp_path / "test" / "gone")
     assert problems_of(loaded) == [("RW709", "a.cases.yaml:1:1")]
+
+
+@pytest.mark.parametrize("name", ["cases.yaml", "cases.yml", "a.cases.yml"])
+def test_names_that_are_nearly_those_of_cases(tmp_path, name):
+    """Nobody is to think that these are run."""
+    loaded = pack(tmp_path)
+    (tmp_path / "test" / name).write_text(CASE)
+    assert problems_of(loaded) == [("RW709", f"{name}:1:1")]
 
 
 def test_too_many_files(tmp_path, monkeypatch):
