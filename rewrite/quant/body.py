@@ -134,8 +134,7 @@ class Number(Generic[V]):
         half = divisor // 2
         # The least multiple of the divisor that is not below bound * multiplier.
         offset = -(-self.bound * multiplier // divisor) * divisor
-        if (np.asarray(self.bound * multiplier + offset + half) >= _LIMIT).any():
-            raise QuantError("a product of the requantization does not fit 64 bits")
+        _demand_fit(self.bound * multiplier + offset + half, divisor)
         value = self._times(multiplier)
         value = self._plus(value, offset + half)
         self.value = self._over(value, divisor)
@@ -156,8 +155,7 @@ class Number(Generic[V]):
     def toward_zero(self, multiplier: Array, shift: Array) -> None:
         """x multiplier / 2^shift without the fraction."""
         self._settle()
-        if (np.asarray(np.maximum(self.bound * multiplier, 1 << shift)) >= _LIMIT).any():
-            raise QuantError("a product of the requantization does not fit 64 bits")
+        _demand_fit(self.bound * multiplier, 1 << shift)
         self.value = self._over(self._times(multiplier), 1 << shift)
         self._scaled(multiplier, 1 << shift)
 
@@ -196,6 +194,11 @@ class Number(Generic[V]):
 
     def _over(self, value: V, divisor: Array) -> V:
         return value if _all(divisor, 1) else self.steps.divide(value, self._ints(divisor))
+
+
+def _demand_fit(*numbers: Array) -> None:
+    if any((np.asarray(n, object) >= _LIMIT).any() for n in numbers):
+        raise QuantError("a product of the requantization does not fit 64 bits")
 
 
 def _all(values: Array, number: int) -> bool:

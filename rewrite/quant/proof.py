@@ -57,7 +57,7 @@ def prove(
     if first > -bound or last < bound:
         raise QuantError("accumulators leave the range in which the requantizer is defined")
     search = _Search(body, clamp, base.arithmetic == "half_up_twice", refine)
-    at_once = max(1, _AT_ONCE // max(1, 2 * (clamp.high - clamp.low)))
+    at_once = max(1, _AT_ONCE // max(1, clamp.high - clamp.low))
     starts = range(0, len(ratio), at_once)
     parts = [search.part(factor, ratio, i, min(i + at_once, len(ratio))) for i in starts]
     total = joined([p.apart for p in parts])
@@ -117,7 +117,8 @@ class _Search:
 
     def sides(self, factor: Factor, limits: Samples) -> tuple[Array, Array]:
         """Channels whose factor is too small for some sample, and too large for one."""
-        wrong = self.reached(limits.acc, factor, limits.code) != limits.reached
+        acc = np.where(limits.valid, limits.acc, 0)
+        wrong = (self.reached(acc, factor, limits.code) != limits.reached) & limits.valid
         return (wrong & limits.lower).any(0), (wrong & ~limits.lower).any(0)
 
     def wrong(self, factor: Factor, limits: Samples) -> Array:

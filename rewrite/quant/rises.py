@@ -25,6 +25,7 @@ from rewrite.quant.codes import Array, Ints
 _DOUBT = 2.0**-50
 # acc and acc * scale rounded to float32 are less than 2^-22.9 of the product off.
 _MARGIN = 2.0**-21
+_LEAST, _MOST = 2.0**-1000, 2.0**1000  # around every bound of a factor
 
 
 def exact_rises(ratio: Sequence[Fraction], clamp: Clamp, bound: int) -> Ints:
@@ -32,9 +33,12 @@ def exact_rises(ratio: Sequence[Fraction], clamp: Clamp, bound: int) -> Ints:
     steps = np.arange(clamp.low + 1, clamp.high + 1) - clamp.zero_point
     with np.errstate(divide="ignore", over="ignore"):
         at = (steps - 0.5)[:, None] / np.array([float(r) for r in ratio])
-    at = np.clip(at, -bound - 1.5, bound + 1.5)
-    rises = np.ceil(at).astype(np.int64)
-    step, channel = np.nonzero(np.abs(at - np.rint(at)) <= _DOUBT * np.abs(at))
+    np.clip(at, -bound - 0.5, bound + 0.5, out=at)
+    above = np.ceil(at)
+    at -= above  # in (-1, 0]
+    doubt = _DOUBT * (bound + 1)
+    step, channel = np.nonzero((at >= -doubt) | (at <= doubt - 1))
+    rises = np.asarray(above.astype(np.int64))
     if step.size:
         n = np.array([2 * r.numerator for r in ratio], object)[channel]
         d = np.array([r.denominator for r in ratio], object)[channel]
@@ -42,27 +46,28 @@ def exact_rises(ratio: Sequence[Fraction], clamp: Clamp, bound: int) -> Ints:
         floor = over // n
         tie_to_it = (floor * n == over) & (steps[step] % 2 == 0)
         rises[step, channel] = np.clip(floor + 1 - tie_to_it, -bound, bound + 1)
-    return np.asarray(np.clip(rises, -bound, bound + 1), np.int64)
+    return rises
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
     """At accumulators [sample, channel]: a code, and whether the exact code is at least that.
 
-    `lower`: the sample is a lower bound of the factor, by which a larger magnitude comes out.
+    `lower`: the sample is a lower bound of the factor, by which a larger magnitude comes out; else
+    an upper one. `valid`: the accumulator is in the range. `code`, `reached`, `lower` may be the
+    same for all channels, [sample, 1].
     """
 
     acc: Ints
     code: Ints
     reached: Array
-
-    @property
-    def lower(self) -> Array:
-        return np.asarray((self.acc > 0) == self.reached, bool)
+    lower: Array
+    valid: Array
 
     def of(self, channels: Ints) -> Samples:
         """Those of some channels."""
-        return Samples(*(a[:, channels] for a in (self.acc, self.code, self.reached)))
+        parts = (self.acc, self.code, self.reached, self.lower, self.valid)
+        return Samples(*(a if a.shape[1] == 1 else a[:, channels] for a in parts))
 
     def critical(self, zero_point: int) -> Samples:
         """Those that decide for factors in float32: all others hold where these do.
@@ -71,24 +76,34 @@ class Samples:
         `_MARGIN` looser than the tightest does not hold, the tightest does not, whatever the
         roundings of acc and of the product do.
         """
+        half = len(self.acc) // 2
         with np.errstate(divide="ignore"):
             limit = (self.code - (zero_point + 0.5)) / self.acc
-        lower, some = self.lower, self.acc != 0  # 0 times everything is 0
-        highest = np.where(lower & some, limit, 0.0).max(0, initial=0.0)
-        lowest = np.where(~lower & some, limit, np.inf).min(0, initial=np.inf)
-        tight = np.where(lower, limit >= highest * (1 - _MARGIN), limit <= lowest * (1 + _MARGIN))
-        rows = packed(tight & some)
-        taken = (np.take_along_axis(a, rows, 0) for a in (self.acc, self.code, self.reached))
-        return Samples(*taken)
+        np.abs(limit, out=limit)
+        low, high = limit[:half], limit[half:]
+        np.copyto(low, 0.0, where=~self.valid[:half])
+        highest = low.max(0, initial=_LEAST) * (1 - _MARGIN)
+        lowest = high.min(0, initial=_MOST) * (1 + _MARGIN)
+        rows = packed(np.concatenate([low >= highest, high <= lowest]))
+        acc, valid = (np.take_along_axis(a, rows, 0) for a in (self.acc, self.valid))
+        return Samples(acc, self.code[rows, 0], self.reached[rows, 0], self.lower[rows, 0], valid)
 
 
 def samples(rises: Ints, clamp: Clamp, bound: int) -> Samples:
-    """At each rise and just before it: who has the codes there has them everywhere."""
-    code = np.arange(clamp.low + 1, clamp.high + 1)[:, None].repeat(rises.shape[1], 1)
-    acc = np.concatenate([np.minimum(rises, bound), np.maximum(rises - 1, -bound)])
-    return Samples(
-        acc, np.concatenate([code, code]), np.concatenate([rises <= bound, rises <= -bound])
-    )
+    """At each rise and just before it: who has the codes there has them everywhere.
+
+    First those that are lower bounds: the rise itself of codes above that of 0, else the place
+    before. Then the others, which all are in the range: what begins behind it is not reached at
+    its end, what begins before it is reached at its start.
+    """
+    code = np.arange(clamp.low + 1, clamp.high + 1)[:, None]
+    positive = code > clamp.zero_point
+    acc = np.concatenate([rises - ~positive, rises - positive])
+    valid = np.ones(acc.shape, bool)
+    valid[: len(rises)] = np.abs(acc[: len(rises)]) <= bound
+    lower = np.arange(len(acc))[:, None] < len(rises)
+    reached = np.concatenate([positive, ~positive])
+    return Samples(acc, np.concatenate([code, code]), reached, lower, valid)
 
 
 def packed(mask: Array) -> Ints:
