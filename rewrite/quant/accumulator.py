@@ -75,11 +75,16 @@ def sums(
     """Bounds of bias + sum of (a - a_zero) (w - w_zero) for a in [a_low, a_high]."""
     w = by_channel(weights, axis) - np.asarray(w_zero, np.int64).reshape(-1, 1)
     low, high = a_low - a_zero, a_high - a_zero
-    least, most = np.minimum(w * low, w * high), np.maximum(w * low, w * high)
     extra = np.zeros(len(w), np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
-    down = np.minimum(least, 0).sum(1) + np.minimum(extra, 0)
-    up = np.maximum(most, 0).sum(1) + np.maximum(extra, 0)
-    return Sums(least.sum(1) + extra, most.sum(1) + extra, np.maximum(-down, up))
+    # What weights of each sign add up to says it all: (a - a_zero) w is least where a is lowest
+    # for w > 0, highest for w < 0; partial sums leave out what has the other sign.
+    positive = np.maximum(w, 0).sum(1)
+    negative = w.sum(1) - positive
+    least, most = positive * low + negative * high, positive * high + negative * low
+    below, above = min(low, 0), max(high, 0)
+    down = positive * below + negative * above + np.minimum(extra, 0)
+    up = positive * above + negative * below + np.maximum(extra, 0)
+    return Sums(least + extra, most + extra, np.maximum(-down, up))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
