@@ -365,7 +365,11 @@ class Env:
         if name not in self.names and name not in self.lets:
             return False
         value = self.lookup(name)
-        return value if isinstance(value, bool) else value is not None
+        if isinstance(value, bool):
+            return value
+        if name in self.lets and isinstance(value, Tensor) and value.array.dtype == np.bool_:
+            return bool(value.array.all())  # a comparison of constants
+        return value is not None
 
 
 def is_graph_value(value: object) -> TypeGuard[ir.Value]:
