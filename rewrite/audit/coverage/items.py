@@ -22,7 +22,7 @@ from rewrite.audit.coverage.opsets import (
 from rewrite.audit.coverage.order import commuting, differs
 from rewrite.errors import Span
 from rewrite.lang import ast
-from rewrite.lang.quantized import written
+from rewrite.lang.quantized import is_parameter, written
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 from rewrite.match import form as f
@@ -79,6 +79,18 @@ def choices(pattern: f.Pattern) -> dict[int, str]:
     return {x.index: f"branch:{spans.index(x.span) + 1}" for x in forms}
 
 
+def is_made(test: Test, pattern: f.Pattern) -> bool:
+    """Whether `DQ` and `Q` have made the test, so that no author can make it looser.
+
+    Scales that are constant, attributes of the operator behind: what codes are in the language.
+    """
+    if test.kind == "const":
+        return is_parameter(test.key.partition(":")[2].partition("#")[0])
+    return test.kind == "attribute" and any(
+        isinstance(x, f.Op) and x.span == test.span for x in pattern.forms
+    )
+
+
 def _plain(name: str | None) -> str:
     """A name as the author knows it: without the number of the call of a named pattern."""
     return "_" if name is None else _CALL.sub("", written(name))
@@ -107,6 +119,8 @@ class _Reader:
         yield from self._optionals()
         yield from self._orders()
         for test in tests_of(rule).every:
+            if is_made(test, rule.pattern):
+                continue
             yield Item("test", f"{test.key}={TRUE}", test.span, test.words)
             yield Item("test", f"{test.key}={FALSE}", test.span, test.words, self._always(test))
         yield from self._arms()

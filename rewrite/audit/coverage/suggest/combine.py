@@ -80,6 +80,7 @@ class _Together:
             if model is None:
                 return None
             current = replace(current, model=model, changed=(*current.changed, change))
+        current = replace(current, parts=_parts(first) + _parts(second))
         return self._measured(current, (first.keys | second.keys) & self.wanted, fires=True)
 
     def beside(self, found: Sequence[Found]) -> list[Found]:
@@ -108,7 +109,8 @@ class _Together:
             if model is None:
                 continue
             changed = (*first.changed, *second.changed)
-            both = replace(first, model=model, changed=changed)
+            parts = _parts(first) + _parts(second)
+            both = replace(first, model=model, changed=changed, parts=parts)
             found = self._measured(both, (first.keys | second.keys) & self.wanted, fires=False)
             if found is not None:
                 return found
@@ -119,6 +121,10 @@ class _Together:
         if not keys <= seen.keys or (seen.applied > 0) is not fires:
             return None
         return replace(found, keys=seen.keys, applied=seen.applied)
+
+
+def _parts(found: Found) -> tuple[Found, ...]:
+    return found.parts or (found,)
 
 
 def _opset(found: Found) -> tuple[tuple[str, int], ...]:

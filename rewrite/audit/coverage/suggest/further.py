@@ -6,16 +6,24 @@ an element type that no rule of the family names, a constant of a lower rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
 import onnx
 
 from rewrite.audit.feeds import Array
-from rewrite.audit.instances.draft import Draft, array_of, cast, dims_of, dtype_of, tensor
+from rewrite.audit.instances.draft import (
+    Draft,
+    array_of,
+    cast,
+    dims_of,
+    dtype_of,
+    tensor,
+    value_info,
+)
 from rewrite.audit.instances.registry import Change
-from rewrite.audit.instances.variations.opsets import opset_of
+from rewrite.audit.instances.variations.opsets import move, opset_of
 from rewrite.ops import schemas
 from rewrite.schema import DTYPES, OpSchema
 
@@ -31,7 +39,14 @@ def further(draft: Draft) -> dict[str, list[Change]]:
         "another operand": list(_another(draft)),
         "any dtype": list(_any_dtype(draft)),
         "slice of a constant": list(_slices(draft)),
+        "given operand": list(_given(draft)),
+        "flag": list(_flags(draft)),
     }
+
+
+def moved(opsets: Iterable[int]) -> list[Change]:
+    """The model at each of these opsets."""
+    return [Change(f"opset {opset}", partial(move, opset=opset)) for opset in opsets]
 
 
 def _present(draft: Draft) -> Iterator[Change]:
@@ -174,8 +189,50 @@ def _slices(draft: Draft) -> Iterator[Change]:
         for axis in range(array.ndim if 0 < array.size <= _MOST_ELEMENTS else 0):
             label = f"{constant.name} without axis {axis}"
             part = np.take(array, 0, axis)
-            yield Change(label, partial(draft_constant, name=constant.name, array=part))
+            yield Change(label, partial(_put, name=constant.name, array=part))
 
 
-def draft_constant(draft: Draft, name: str, array: Array) -> None:
+def _put(draft: Draft, name: str, array: Array) -> None:
     draft.set_constant(name, array)
+
+
+def _given(draft: Draft) -> Iterator[Change]:
+    """One of several uses of a constant is an input."""
+    for index, node in enumerate(draft.nodes):
+        for place, name in enumerate(node.input):
+            uses = sum(list(n.input).count(name) for n in draft.nodes)
+            if uses > 1 and draft.constant(name) is not None:
+                label = f"operand {place + 1} of {node.op_type} is an input"
+                yield Change(label, partial(_take_in, index=index, place=place))
+
+
+def _take_in(draft: Draft, index: int, place: int) -> None:
+    node = draft.graph.node[index]
+    constant = draft.constant(node.input[place])
+    assert constant is not None
+    made = draft.fresh(f"{constant.name}_given")
+    draft.graph.input.append(value_info(made, constant.data_type, list(constant.dims)))
+    node.input[place] = made
+
+
+def _flags(draft: Draft) -> Iterator[Change]:
+    """A number that is 0 by default is 1, and the node has all its outputs."""
+    for index, node in enumerate(draft.nodes):
+        schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
+        if schema is None or len(schema.outputs) <= len(node.output):
+            continue
+        for name, known in schema.attributes.items():
+            if known.kind == "int" and known.default == 0:
+                label = f"{node.op_type} {name} = 1, with all outputs"
+                yield Change(label, partial(_raise_flag, index=index, name=name))
+
+
+def _raise_flag(draft: Draft, index: int, name: str) -> None:
+    node = draft.graph.node[index]
+    schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
+    assert schema is not None
+    for attribute in [a for a in node.attribute if a.name == name]:
+        node.attribute.remove(attribute)
+    node.attribute.append(onnx.helper.make_attribute(name, 1))
+    for output in schema.outputs[len(node.output) :]:
+        node.output.append(draft.fresh(output.name))

@@ -15,7 +15,7 @@ _SHAPES = (
     "names of sizes",
 )  # fmt: skip
 _NUMBERS = ("number", "number near", "one element", "exchanged constants")
-_BRANCHES = ("present operand", "absent operand", "surroundings", "order of operands")
+_BRANCHES = ("branch", "present operand", "absent operand", "surroundings", "order of operands")
 _ANY = (
     "attribute", *_SHAPES, *_NUMBERS, "second use", "constness", "dtype", "dtype of one",
     "any dtype", "present operand", "absent operand", "another operand", "surroundings",
@@ -24,10 +24,10 @@ _ANY = (
 
 # Of a test that should not hold, by the kind of the test.
 _FALSE: Mapping[str, tuple[str, ...]] = {
-    "const": ("constness",),
+    "const": ("constness", "given operand"),
     "dtype": ("dtype", "any dtype", "dtype of one"),
     "shape": _SHAPES,
-    "attribute": ("attribute", "default attribute"),
+    "attribute": ("attribute", "default attribute", "flag"),
     "literal": ("number near", "number"),
     "uses": ("second use",),
     "same": ("another operand",),

@@ -51,10 +51,14 @@ def propose(
     """A case for each model, as far as its text can be written. `taken`: names of cases."""
     proposals: list[Proposal] = []
     doubts: list[Doubt] = []
-    left = set(wanted)
-    for one in found:
+    left, waiting = set(wanted), list(found)
+    while waiting:
+        one = waiting.pop(0)
         keys = tuple(sorted(one.keys & left))
         made = _proposal(pack, rule, one, keys, taken) if keys else None
+        if keys and one.parts and not isinstance(made, Proposal):
+            waiting = [*one.parts, *waiting]  # one of them may be at fault
+            continue
         if isinstance(made, Proposal):
             proposals.append(made)
             taken.add(made.case.name)

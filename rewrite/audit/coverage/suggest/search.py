@@ -20,14 +20,16 @@ import onnx
 from rewrite.audit.cases.case import TestModel
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.measure import Measure
-from rewrite.audit.coverage.suggest.further import further
+from rewrite.audit.coverage.suggest.branches import branches
+from rewrite.audit.coverage.suggest.further import further, moved
 from rewrite.audit.coverage.suggest.kinds import kinds_for
 from rewrite.audit.instances.draft import Draft
 from rewrite.audit.instances.hints import Hints
 from rewrite.audit.instances.registry import Change, changes
 from rewrite.target.target import Target
 
-SECONDS = 6.0  # of the processor, for one rule
+SECONDS = 8.0  # of the processor, for one rule
+_FEW, _MANY = 8, 100  # kinds of variations that are tried for an item
 _MOST_SEEDS = 8
 _MOST_PARENTS = 24  # models that are changed once more
 _MOST_OF_KIND = 160  # changes of one kind of one model
@@ -43,6 +45,7 @@ class Found:
     keys: frozenset[str]
     applied: int
     target: Target
+    parts: tuple[Found, ...] = ()  # those that were put together here
 
     @property
     def fires(self) -> bool:
@@ -65,18 +68,21 @@ class Search:
     parents: list[Found] = field(default_factory=list)
     seen: set[bytes] = field(default_factory=set)
     views: set[frozenset[str]] = field(default_factory=set)  # what models showed
+    done: set[tuple[int, str]] = field(default_factory=set)  # models, kinds of variations
+    widest: int = 0
 
-    def run(self, tests: Sequence[TestModel]) -> tuple[Found, ...]:
-        """The seeds that fire. What was found is in `best`."""
+    def run(self, tests: Sequence[TestModel]) -> None:
+        """What is found is in `best`. Items that few variations may show come first."""
         self.end = time.process_time() + self.seconds
         self.hints = Hints.of(self.measure.compiled)
         seeds = self._seeds(tests)
-        for seed in seeds:
-            self._vary(seed)
-        firing = [p for p in self.parents if p.fires]
-        for parent in [*firing, *(p for p in self.parents if not p.fires)][:_MOST_PARENTS]:
-            self._vary(parent)
-        return tuple(seed for seed in seeds if seed.fires)
+        for self.widest in (_FEW, _MANY):
+            for seed in seeds:
+                self._vary(seed)
+            firing = [p for p in self.parents if p.fires]
+            others = [p for p in self.parents if not p.fires]
+            for parent in [*firing, *others][:_MOST_PARENTS]:
+                self._vary(parent)
 
     @property
     def open(self) -> list[Item]:
@@ -113,18 +119,33 @@ class Search:
         return self.measure.targets[0]
 
     def _vary(self, parent: Found) -> None:
-        """Every change that may show something wanted, the kinds in turn."""
-        if not self.open or self.is_over:
+        """Every change that may show something wanted, kind by kind."""
+        kinds = dict.fromkeys(k for item in self._asked for k in kinds_for(item))
+        kinds = dict.fromkeys(k for k in kinds if (id(parent), k) not in self.done)
+        if not kinds or self.is_over:
             return
-        ways = self._ways(parent.model)
-        for kind in dict.fromkeys(k for item in self.open for k in kinds_for(item)):
+        ways = self._ways(parent)
+        for kind in kinds:
+            self.done.add((id(parent), kind))
             for change in ways.get(kind, ())[:_MOST_OF_KIND]:
-                if self.is_over or not any(kind in kinds_for(item) for item in self.open):
+                if self.is_over or not any(kind in kinds_for(item) for item in self._asked):
                     break
                 self._try(parent, change)
 
-    def _ways(self, model: onnx.ModelProto) -> dict[str, list[Change]]:
-        return {**changes(model, self.hints), **further(Draft(model))}
+    @property
+    def _asked(self) -> list[Item]:
+        """Of what is open, the items that no more kinds of variations may show."""
+        return [item for item in self.open if len(kinds_for(item)) <= self.widest]
+
+    def _ways(self, parent: Found) -> dict[str, list[Change]]:
+        measure = self.measure
+        opset = dict.fromkeys(c.high for c in measure.classes if f"opset={c.words}" in self.wanted)
+        return {
+            **changes(parent.model, self.hints),
+            **further(Draft(parent.model)),
+            "opset": moved(opset),
+            "branch": branches(measure.compiled, parent.model, parent.target),
+        }
 
     def _try(self, parent: Found, change: Change) -> None:
         found = self.changed(parent, change)
