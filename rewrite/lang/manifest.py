@@ -6,9 +6,11 @@ Only the events of the YAML parser are used: no objects are built, nesting costs
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import yaml
 
@@ -269,3 +271,38 @@ def _span(event: yaml.Event, file: str) -> Span:
     assert start is not None  # set by every parser, optional in the type
     assert end is not None
     return Span(file, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+
+
+def json_schema() -> str:
+    """The text of rules/schema.json, for editors that check YAML as it is written."""
+    text = {"type": "string", "minLength": 1}
+    kinds: dict[str, object] = {
+        "name": {"type": "string", "pattern": f"^{NAME.pattern}$", "maxLength": 80},
+        "doc": text,
+        "opset": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": OLDEST_OPSET},
+            "minItems": 2,
+            "maxItems": 2,
+        },
+        "example_opset": {"type": "integer", "minimum": OLDEST_OPSET, "default": EXAMPLE_OPSET},
+        "extends": {"type": "array", "items": text, "uniqueItems": True},
+        "disable": {
+            "type": "array",
+            "items": {"type": "string", "pattern": f"^{RULE_NAME.pattern}$"},
+            "uniqueItems": True,
+        },
+    }
+    properties = {
+        key: {"description": words, **cast("dict[str, object]", kinds[key])}
+        for key, words in KEYS.items()
+    }
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "rewrite pack",
+        "type": "object",
+        "properties": properties,
+        "required": ["name", "doc", "opset"],
+        "additionalProperties": False,
+    }
+    return json.dumps(schema, indent=1) + "\n"

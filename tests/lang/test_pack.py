@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -324,3 +325,21 @@ def test_rules_of_other_packs_need_extends(write: Write, vocabulary: Vocabulary)
     (found,) = raised.value.diagnostics
     assert found.code == "RW308"
     assert found.hint == "pack.yaml names other packs under `extends`"
+
+
+def test_the_schema_of_pack_yaml_is_generated_and_takes_shipped_packs():
+    import jsonschema
+    import yaml
+
+    from rewrite import resources
+    from rewrite.lang import manifest
+
+    folder = resources.folder("rules")
+    text = (folder / "schema.json").read_text(encoding="utf-8")
+    assert text == manifest.json_schema(), "run tools/generated.py"
+    validator = jsonschema.Draft202012Validator(json.loads(text))
+    for path in sorted(folder.glob("*/pack.yaml")):
+        assert not list(validator.iter_errors(yaml.safe_load(path.read_text("utf-8"))))
+    good = {"name": "a", "doc": "A pack.", "opset": [7, 26]}
+    for wrong in ({"name": "A"}, {"doc": ""}, {"opset": [7]}, {"extend": ["b"]}, {"disable": [1]}):
+        assert list(validator.iter_errors({**good, **wrong}))

@@ -1,0 +1,1 @@
+"""Help for editors: `rewrite lsp`, a language server for packs and targets."""
