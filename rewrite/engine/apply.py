@@ -38,6 +38,7 @@ class Done:
     roots: tuple[ir.Value, ...]  # the new values
     nbytes: int  # of the constants made
     group: Enclosed | None = None
+    renamed: tuple[tuple[str, str], ...] = ()  # see journal.Applied
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ class Applier:
             self._share_types(pairs)
             enclosed = self._enclosed(match, builder, pairs)
             approve(builder.nodes)
+            names = [new.name for _, new in pairs]
             done = edit.replace(self.facts, graph, pairs, builder.nodes, match.nodes)
             if isinstance(done, edit.Refused):
                 raise RefusedError(done.reason)
@@ -76,7 +78,8 @@ class Applier:
             enclosed.keep(self.facts)
         removed = done.finish()
         roots = tuple(new for _, new in pairs)
-        return Done(done.new_nodes, removed, roots, builder.nbytes, enclosed)
+        renamed = _renamed(names, roots, done.new_nodes)
+        return Done(done.new_nodes, removed, roots, builder.nbytes, enclosed, renamed)
 
     def _enclosed(
         self, match: Match, builder: Builder, pairs: list[tuple[ir.Value, ir.Value]]
@@ -126,3 +129,16 @@ class Applier:
         if not is_graph_value(new):
             new = builder.constant(new, self.facts.type(root).dtype, name)
         return root, new
+
+
+def _renamed(
+    names: Sequence[str | None], roots: Sequence[ir.Value], made: Sequence[ir.Node]
+) -> tuple[tuple[str, str], ...]:
+    """Values that nodes computed before and that took the name of a root: `names` were theirs."""
+    if all(root._name == name for root, name in zip(roots, names, strict=True)):
+        return ()
+    return tuple(
+        (str(name), str(root.name))
+        for root, name in zip(roots, names, strict=True)
+        if root.name != name and root._producer is not None and root._producer not in made
+    )

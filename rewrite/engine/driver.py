@@ -299,7 +299,7 @@ class _Run:
         self.log.applied.append(
             Applied(
                 rule.name, phase, bound, name, roots, operators, added, branches, certificate,
-                matched, made,
+                matched, made, done.renamed,
             )
         )  # fmt: skip
         if done.group is not None:

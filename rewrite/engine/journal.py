@@ -33,6 +33,7 @@ class Applied:
     certificate: Certificate | None = None  # what `bound` stands on, where the rule is certified
     matched: tuple[str, ...] = ()  # the nodes of `removed`
     made: tuple[str, ...] = ()  # the nodes of `added`
+    renamed: tuple[tuple[str, str], ...] = ()  # other nodes that took the name of a root: was, is
 
 
 @dataclass(frozen=True, slots=True)

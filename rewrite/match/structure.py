@@ -68,14 +68,18 @@ def raw_attribute(facts: Facts, node: ir.Node, name: str) -> object:
     return value
 
 
+# Not ir.TensorProtocol: to check a protocol, Python asks for every member, and `nbytes` of strings
+# raises.
+_TENSORS = (ir.Tensor, ir.StringTensor, ir.ExternalTensor, ir.LazyTensor, ir.PackedTensor)
+
+
 def as_value(name: str, raw: object) -> object:
     """An attribute in expressions: element types by name, tensors as constants."""
     if name in DTYPE_ATTRIBUTES and isinstance(raw, int) and raw in DTYPE_OF:
         return ElementType(DTYPE_OF[raw])
     if raw is None or isinstance(raw, (int, float, str, tuple)):
         return raw
-    # Slow: a protocol is checked member by member.
-    return working(elements(raw)) if isinstance(raw, ir.TensorProtocol) else raw
+    return working(elements(raw)) if isinstance(raw, _TENSORS) else raw
 
 
 def attribute_holds(test: AttributeTest, raw: object) -> bool:

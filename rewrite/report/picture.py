@@ -193,7 +193,8 @@ class _Drawer:
                 source = local.get(value)
                 if source is not None and source < at:
                     carried.setdefault((source, at), value)
-        drawing = draw([cells[c].size for c in here], list(carried))
+        minor = frozenset(at for at, c in enumerate(here) if cells[c].kind == "constant")
+        drawing = draw([cells[c].size for c in here], list(carried), minor)
         for c, corner in zip(here, drawing.corners, strict=True):
             cells[c].corner = corner
         routed = [*drawing.routes, *((edge, ()) for edge in drawing.far)]

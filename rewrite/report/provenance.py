@@ -86,6 +86,12 @@ class _Tracing:
         for name in record.made:
             self.origin[record.graph, name] = sources
             self.maker[record.graph, name] = number
+        for was, name in record.renamed:
+            old, new = (record.graph, was), (record.graph, name)
+            self.origin[new] = self.origin.get(old, ())
+            self.maker.pop(new, None)
+            if old in self.maker:
+                self.maker[new] = self.maker[old]
 
     def group(self, record: Grouped) -> None:
         """Its nodes stay what they are, inside."""

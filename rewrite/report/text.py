@@ -7,6 +7,7 @@ constants of a few elements are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -110,21 +111,41 @@ def attribute_text(attribute: ir.Attr) -> str:
     name = shown(attribute.name, MOST_NAME)
     if attribute.is_ref():
         return f"{name}=@{shown(str(attribute.ref_attr_name), MOST_NAME)}"
-    return f"{name}={_attribute_value(attribute.value)}"
-
-
-def _attribute_value(value: Any) -> str:
-    if isinstance(value, ir.Graph):
-        return f"graph of {len(value)} nodes"
-    if isinstance(value, ir.TensorProtocol):
-        kind = type_text(types.of_tensor(value))
-        if value.size <= _FEW_ELEMENTS and value.dtype != ir.DataType.STRING:
-            return f"{kind} {elements_text(value.numpy())}"
-        return f"{kind}, {size_text(nbytes(value))}"
-    if isinstance(value, (list, tuple)):
-        items = [_attribute_value(item) for item in value[:_MOST_ITEMS]]
+    kind, value = attribute.type, attribute.value
+    write = _WRITE.get(kind, _element)
+    if kind in _LISTS:
+        items = [write(item) for item in value[:_MOST_ITEMS]]
         more = f", … ({len(value)} in all)" if len(value) > _MOST_ITEMS else ""
-        return shown(f"[{', '.join(items)}{more}]")
-    if isinstance(value, (float, str, bytes)):
-        return _element(value)
-    return shown(str(value))
+        listed = ", ".join(items)
+        return f"{name}={shown(f'[{listed}{more}]')}"
+    return f"{name}={write(value)}"
+
+
+def _graph(graph: ir.Graph) -> str:
+    return f"graph of {len(graph)} nodes"
+
+
+def _tensor(tensor: ir.TensorProtocol) -> str:
+    kind = type_text(types.of_tensor(tensor))
+    if tensor.size <= _FEW_ELEMENTS and tensor.dtype != ir.DataType.STRING:
+        return f"{kind} {elements_text(tensor.numpy())}"
+    return f"{kind}, {size_text(nbytes(tensor))}"
+
+
+_LISTS = frozenset(
+    {
+        ir.AttributeType.FLOATS,
+        ir.AttributeType.INTS,
+        ir.AttributeType.STRINGS,
+        ir.AttributeType.TENSORS,
+        ir.AttributeType.GRAPHS,
+        ir.AttributeType.SPARSE_TENSORS,
+        ir.AttributeType.TYPE_PROTOS,
+    }
+)
+_WRITE: Mapping[ir.AttributeType, Callable[[Any], str]] = {
+    ir.AttributeType.GRAPH: _graph,
+    ir.AttributeType.GRAPHS: _graph,
+    ir.AttributeType.TENSOR: _tensor,
+    ir.AttributeType.TENSORS: _tensor,
+}

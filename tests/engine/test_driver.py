@@ -35,6 +35,14 @@ def test_an_application_names_its_nodes(rewriter, make_rule):
     assert sorted(record.matched) == ["n", "y"]
     assert len(record.made) == 2
     assert record.made[record.added.index("Exp")] == "y"
+    assert record.renamed == ()
+
+
+def test_a_node_that_takes_the_name_of_an_output_is_told(rewriter, make_rule):
+    rule = make_rule("y = Abs(x)", "y = x", claim="approx(atol=9)")
+    found = rewriter(rule, "g (float[2] a) => (float[2] y) { n = Neg(a) y = Abs(n) }")
+    (record,) = found.journal.applied
+    assert (record.matched, record.made, record.renamed) == (("y",), (), (("n", "y"),))
 
 
 def test_a_later_phase_wakes_an_earlier_one(rewriter, make_rule):

@@ -52,11 +52,16 @@ class Layers:
     lines: dict[Edge, tuple[int, ...]]  # edge -> vertices that it goes through
 
 
-def draw(sizes: Sequence[tuple[int, int]], edges: Sequence[Edge]) -> Drawing:
-    """Draw a graph from top to bottom. An edge goes from a smaller to a larger number."""
+def draw(
+    sizes: Sequence[tuple[int, int]], edges: Sequence[Edge], minor: frozenset[int] = frozenset()
+) -> Drawing:
+    """Draw a graph from top to bottom. An edge goes from a smaller to a larger number.
+
+    `minor`: nodes that stand beside their users, whatever is below them.
+    """
     if not sizes:
         return Drawing((), (), (), 0, 0)
-    layer, main = _layers(len(sizes), edges)
+    layer, main = _layers(len(sizes), edges, minor)
     near, far = _split(layer, edges)
     layers = _with_lines(layer, main, near)
     layers.rows = ordered(layers.rows, layers.above, layers.below)
@@ -66,7 +71,9 @@ def draw(sizes: Sequence[tuple[int, int]], edges: Sequence[Edge]) -> Drawing:
     return _drawing(sizes, layers, middles, far)
 
 
-def _layers(count: int, edges: Sequence[Edge]) -> tuple[list[int], list[bool]]:
+def _layers(
+    count: int, edges: Sequence[Edge], minor: frozenset[int]
+) -> tuple[list[int], list[bool]]:
     """As high as possible below the sources of the longest paths; all else as low as possible.
     Also whether a node is below such a source."""
     above: list[list[int]] = [[] for _ in range(count)]
@@ -77,13 +84,15 @@ def _layers(count: int, edges: Sequence[Edge]) -> tuple[list[int], list[bool]]:
     height = [0] * count
     for node in reversed(range(count)):
         height[node] = max((height[user] + 1 for user in below[node]), default=0)
-    longest = max(height)
+    major = [node for node in range(count) if node not in minor] or range(count)
+    longest = max(height[node] for node in major)
+    heads = {node for node in major if height[node] == longest}
     layer = [0] * count
     main = [False] * count
     for node in range(count):
         operands = above[node]
         layer[node] = max((layer[operand] + 1 for operand in operands), default=0)
-        main[node] = height[node] == longest or any(main[operand] for operand in operands)
+        main[node] = node in heads or any(main[operand] for operand in operands)
     for node in reversed(range(count)):
         users = below[node]
         if users and (not main[node] or len(users) > len(above[node]) > 0):
