@@ -152,7 +152,7 @@ class _One:
         self.refined = False
 
     def run(self) -> None:
-        before = self._model(self.test.text)
+        before = self._model()
         matchers = self._matchers(self.runner.entries)
         tried = []
         for target, matcher in matchers:
@@ -203,18 +203,24 @@ class _One:
     def _fail(self, code: str, message: str) -> None:
         raise FailedError(Finding(Diagnostic(code, message, self.test.span)))
 
-    def _model(self, text: str) -> onnx.ModelProto:
+    def _model(self) -> onnx.ModelProto:
         try:
-            return model_of(text, self.opset)
+            return model_of(self.test.text, self.opset)
         except UnreadableError as problem:
-            self._fail("RW701", f"the test is not a valid model: {problem}")
-            raise
+            raise self._invalid(str(problem)) from None
+
+    def _invalid(self, words: str) -> FailedError:
+        case = self.test.case
+        place = self.test.span if case is None else case.place("before")
+        what = "the example" if case is None else "`before`"
+        message = f"{what} is not a valid model: {words}"
+        return FailedError(Finding(Diagnostic("RW701", message, place)))
 
     def _apply(self, before: onnx.ModelProto, target: Target, matcher: matching.Matcher) -> Applied:
         try:
             loaded = io.load(before)
         except RewriteError as problem:
-            self._fail("RW701", f"the test is not a valid model: {problem}")
+            raise self._invalid(str(problem)) from None
         journal = driver.run(loaded, matcher, target, options=Options(fold=False, tidy=False))
         fired = bool(journal.applied or journal.groups)
         return Applied(loaded, journal, target, fired)

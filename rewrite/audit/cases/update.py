@@ -87,7 +87,7 @@ def _literal(text: str, key: yaml.Node, value: yaml.Node, graph: str) -> _Edit:
     if isinstance(value, yaml.ScalarNode) and value.style in ("|", ">"):
         header = text[start:].split(maxsplit=1)[0]
         behind = start + len(header)
-        stop = max(end, _line_end(text, start))
+        stop = max(_line_end(text, end), _line_end(text, start))
         rest = text[behind : _line_end(text, start)]
     else:
         stop = _line_end(text, end)

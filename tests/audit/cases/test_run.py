@@ -245,7 +245,7 @@ def test_a_default_need_not_be_given(case):
 
 
 def test_models_that_are_not_valid(case):
-    assert told(case("  fired: 1", "nonsense")) == ("RW701", 1, 3)
+    assert told(case("  fired: 1", "nonsense")) == ("RW701", 3, 11)
 
 
 def test_the_opset_of_a_case(case):

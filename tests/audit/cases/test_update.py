@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 import yaml
 
 from rewrite.audit.cases.case import Case, Finding, Outcome, RuleTest
+from rewrite.audit.cases.read import read_cases
 from rewrite.audit.cases.update import Change, changes_of, updated
-from rewrite.errors import Diagnostic, Span
+from rewrite.errors import Collector, Diagnostic, Span
 
 GRAPH = "g (float[2] x)\n<float k = {1}>\n{\n  y = Relu(x)\n}\n"
 INDENTED = "    g (float[2] x)\n    <float k = {1}>\n    {\n      y = Relu(x)\n    }\n"
@@ -116,3 +119,65 @@ def test_only_files_of_the_folder_are_changed():
         Path("p"),
     )
     assert found == {"p/a.cases.yaml": [Change(4, 3, "after", "A")]}
+
+
+VALID = """\
+# a file
+- rule: r
+  name: four
+  before: |
+    g (float[2] x) => (float[2] y) { y = Relu(x) }
+  after:   # soon
+  inputs: {x: [1, 2, nan]}
+  outputs: {y: [0.25, 0.5, nan]}
+
+- rule: r
+  name: many
+  before: "g () => () { }"
+  rejects:
+- rule: r
+  name: other
+  before: g
+  after: |
+    g () => () { }
+"""
+PIECES = [
+    *"\n\t :-#|>&*!%@`'\"{}[],?~0aé\x00\ufeff\u2028",
+    "- ",
+    "\n  ",
+    "|\n",
+    "\r\n",
+    "---\n",
+    "!!",
+]
+
+
+def test_what_can_be_read_can_be_read_when_updated():
+    """Files changed at random: no exception, and nothing but what was to change is another."""
+    random = Random(0)
+    readable = 0
+    for _ in range(500):
+        text = VALID
+        for _ in range(random.randrange(1, 5)):
+            at = random.randrange(len(text))
+            text = text[:at] + random.choice(PIECES) + text[at + random.randrange(2) :]
+        errors = Collector()
+        cases = read_cases(text, "t", 26, errors)
+        if errors.found:
+            continue
+        readable += 1
+        changes = [
+            Change(c.span.line, c.span.column, key, value)
+            for c in cases
+            for key, value in (("after", GRAPH), ("rejects", "where"))
+            if (key in c.spans and c.rejects != "where")
+        ]
+        after, refused = updated(text, "t", changes)
+        again = read_cases(after, "t", 26, errors)
+        assert errors.found == refused == []
+        for old, new in zip(cases, again, strict=True):
+            written = {"after": new.after, "rejects": new.rejects}
+            kept = replace(old, span=new.span, spans=new.spans, **written)
+            assert repr(kept) == repr(new)  # NaN is not equal to itself
+            assert old.after is None or str(new.after).rstrip("\n") == GRAPH.rstrip("\n")
+    assert readable > 30
