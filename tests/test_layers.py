@@ -32,6 +32,7 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("codegen",): {"numpy", "ml_dtypes", "llvmlite"},
     ("runtime",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "llvmlite"},
     ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime", "yaml"},
+    ("report",): {"numpy", "onnx_ir"},
     ("lsp",): {"pygls", "lsprotocol"},
     # onnx: the type of a model, the interface of its backend suite
     ("api", "kept", "execution", "backend", "cli"): {"numpy", "onnx", "rich"},
