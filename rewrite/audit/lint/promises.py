@@ -102,7 +102,7 @@ def computes(model: onnx.ModelProto) -> bool:
     """Whether some output may have an element."""
     for output in model.graph.output:
         shape = output.type.tensor_type.shape
-        if all(dim.dim_param or dim.dim_value != 0 for dim in shape.dim):
+        if not any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in shape.dim):
             return True
     return False
 

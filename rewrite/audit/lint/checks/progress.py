@@ -22,11 +22,12 @@ def does_not_join(subject: Subject) -> Iterator[Found]:
 
     They match at two anchors and have a node in common, so the one that is applied first keeps the
     other from it, and no `over` decides: which anchor is looked at first depends on the model. From
-    there on all rules of the pack do not lead to the same graph. A further rule that brings both
-    results together, a condition, or another phase for one of the rules mends it. The finding names
-    the model, made of an example of each rule where no example is one, and the operators that each
-    order ends with. It stands at the rule that is in most of such pairs. Where both results are as
-    good, or nodes are looked at in an order that leads to the better one, say so in a comment.
+    there on all rules of the pack do not lead to the same graph (float constants apart). A further
+    rule that brings both results together, a condition, or another phase for one of the rules mends
+    it. The finding names the model, made of an example of each rule where no example is one, and
+    the operators that each order ends with. It stands at the rule that is in most of such pairs.
+    Where both results are as good, or nodes are looked at in an order that leads to the better one,
+    say so in a comment.
 
     ```rule bad
     rule absolute_of_product in clean {
@@ -77,7 +78,7 @@ def does_not_join(subject: Subject) -> Iterator[Found]:
     for pair, meetings in subject.meetings.pairs.items():
         for meeting in meetings:
             ends = None if meeting.same_anchor or meeting.phase == PHASES[-1] else outcomes(meeting)
-            if ends is not None and not ends[0].same(ends[1]):
+            if ends is not None and ends[0].structure != ends[1].structure:
                 found[pair] = meeting, ends
                 break
     for here, other in _hubs(list(found), frozenset(subject.written)):
