@@ -110,7 +110,8 @@ class _Walk:
         if self.named:
             self.labels |= {name: name for name in outputs if name in self.producers}
         for name in outputs:
-            self._reach(name)
+            if name in self.producers:
+                self._reach(self.producers[name])
         self._unused()
         ends = ", ".join(self._label(name) for name in outputs)
         return self.found if self.named else [*self.found, f"return {ends}"]
@@ -133,10 +134,9 @@ class _Walk:
             found += self.inner.get((index, attribute.name), ([], ()))[1]
         return found
 
-    def _reach(self, name: str) -> None:
-        """The node that makes a value, after all that it needs."""
-        first = self.producers.get(name)
-        if first is None or first in self.done:
+    def _reach(self, first: int) -> None:
+        """A node, after all that it needs."""
+        if first in self.done:
             return
         seen = {first}
         stack = [(first, iter(self._needs(first)))]
@@ -163,8 +163,7 @@ class _Walk:
         ends = [i for i in left if not any(name in used for name in self.graph.node[i].output)]
         keys = self._hashes()
         for index in sorted(ends, key=lambda i: keys[i]):
-            if index not in self.done:
-                self._reach(next(name for name in self.graph.node[index].output if name))
+            self._reach(index)
 
     def _hashes(self) -> list[str]:
         """For each node a hash of all that it computes; nodes stand after those they need."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -115,6 +117,12 @@ def test_long_constants_differ_in_any_element():
 
     assert form(text(1)) != form(text(2))
     assert len(form(text(1))[-1]) < 100
+
+
+def test_nodes_without_outputs():
+    made = model(BASE)
+    made.graph.node.append(helper.make_node("Print", ["x"], []))
+    assert canonical(made, imports=False)[-1] == " = Print(x)"
 
 
 def test_opsets_matter_where_asked():
@@ -249,3 +257,52 @@ def test_what_has_no_words(wrong, words):
     with pytest.raises(NoTextError, match=words):
         write_model(wrong(), 18, header=True)
     assert canonical(wrong(), imports=True) == canonical(wrong(), imports=True)
+
+
+def drawn(random: Random) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Nodes of a random graph: output, operator, operands."""
+    values = ["x", "z", "k"]
+    nodes = []
+    for number in range(random.randrange(2, 14)):
+        operator, count = random.choice([("Abs", 1), ("Neg", 1), ("Add", 2), ("Mul", 2)])
+        nodes.append((f"v{number}", operator, tuple(random.choices(values, k=count))))
+        values.append(f"v{number}")
+    return nodes
+
+
+def shuffled(nodes: list[tuple[str, str, tuple[str, ...]]], random: Random) -> list:
+    """Another order in which every node stands behind those that it needs."""
+    left, done = list(nodes), {"x", "z", "k"}
+    found = []
+    while left:
+        ready = [node for node in left if set(node[2]) <= done]
+        chosen = random.choice(ready)
+        left.remove(chosen)
+        done.add(chosen[0])
+        found.append(chosen)
+    return found
+
+
+def rendered(nodes: list, names: dict[str, str], outputs: list[str]) -> str:
+    def name(value: str) -> str:
+        return names.get(value, value)
+
+    lines = [f"{name(out)} = {op}({', '.join(map(name, ins))})" for out, op, ins in nodes]
+    outs = ", ".join(f"float[2] {name(value)}" for value in outputs)
+    head = f"g (float[2] x, float[2] z) => ({outs}) <float[2] {name('k')} = {{1, 2}}>"
+    return f"{head} {{ {' '.join(lines)} }}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs_in_another_order_with_other_names(seed):
+    """And with one operand of a node that counts changed, another graph."""
+    random = Random(seed)
+    nodes = drawn(random)
+    outputs = sorted({nodes[-1][0], random.choice(nodes)[0]})
+    inner = [out for out, _, _ in nodes if out not in outputs] + ["k"]
+    names = dict(zip(inner, random.sample([f"n{i}" for i in range(30)], len(inner)), strict=True))
+    plain = form(rendered(nodes, {}, outputs))
+    assert form(rendered(shuffled(nodes, random), names, outputs)) == plain
+    out, operator, ins = nodes[-1]
+    nodes[-1] = (out, operator, ("z" if ins[0] != "z" else "x", *ins[1:]))
+    assert form(rendered(nodes, {}, outputs)) != plain
