@@ -6,10 +6,13 @@ integers may be used.
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from rewrite.plan.conv_packing import Panels
 from rewrite.plan.instance import Array
+from rewrite.plan.weights import room
 
 # Rows by interpolation points; see rewrite/codegen/kernels/winograd_math.py.
 _G = {
@@ -21,26 +24,36 @@ _G = {
 }  # fmt: skip
 # By these the rows are integers.
 _SCALES = {2: np.array([1, 2, 2, 1]), 4: np.array([4, 6, 6, 24, 24, 1])}
+_PART = 512  # elements of a place
 _BITS = {2: 30, 4: 26}  # of a sum that the last shift gives back
 
 
 def transformed(panels: Panels, edge: int, w: Array) -> Array:
     """G w G^T in f32 as [panel][place][C][column]; of integers scaled, in s16, as
-    [panel][place][C / step][column][step]. A view, copied by who keeps it."""
+    [panel][place][C / step][column][step]."""
     m, c = w.shape[:2]
-    g = _G[edge]
-    if w.dtype.kind == "i":
-        g = np.rint(g * _SCALES[edge][:, None])
-    places, step = len(g) ** 2, panels.step
+    floats = w.dtype.kind == "f"
+    g = _G[edge] if floats else np.rint(_G[edge] * _SCALES[edge][:, None])
     # Sums of integers stay below 2^24, exact in float32 too.
-    kind = np.float64 if w.dtype.kind == "f" else np.float32
-    wide = w.reshape(m * c, 9).astype(kind) @ np.kron(g, g).T.astype(kind)
-    wide = wide.astype(np.float32 if w.dtype.kind == "f" else np.int16).reshape(m, c, places)
-    rows, depth = panels.count * panels.columns, -(-c // step) * step
-    if (rows, depth) != (m, c):
-        wide = np.pad(wide, [(0, rows - m), (0, depth - c), (0, 0)])
-    cut: Array = wide.reshape(panels.count, panels.columns, depth // step, step, places)
-    return cut.transpose(0, 4, 2, 1, 3)
+    both = np.kron(g, g).astype(np.float64 if floats else np.float32)
+    step, columns = panels.step, panels.columns
+    steps = -(-c // step)
+    flat = w.reshape(m, c, 9)
+    if steps * step != c:
+        flat = np.pad(flat, [(0, 0), (0, steps * step - c), (0, 0)])
+    shape = (panels.count, len(both), steps, columns, step)
+    out = room(shape, np.float32 if floats else np.int16)
+    panel = np.zeros((9, steps, columns, step), both.dtype)
+    # In parts for which numpy's matrix product wakes no threads.
+    parts = steps // gcd(steps, max(1, _PART // (columns * step)))
+    for number in range(panels.count):
+        rows = flat[number * columns : (number + 1) * columns]
+        panel[:, :, : len(rows)] = rows.reshape(-1, steps, step, 9).transpose(3, 1, 0, 2)
+        panel[:, :, len(rows) :] = 0
+        wide = both @ panel.reshape(9, parts, -1).swapaxes(0, 1)
+        to = out[number].reshape(len(both), parts, -1).swapaxes(0, 1)
+        np.copyto(to, wide, casting="unsafe")
+    return out
 
 
 def is_exact(edge: int, w: Array, x_dtype: str) -> bool:

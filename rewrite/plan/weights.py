@@ -6,7 +6,8 @@ In: an array, a key, a function. Out: the array made. Safe to use from several t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,20 @@ Array = np.ndarray[Any, np.dtype[Any]]
 ALIGNMENT = 64  # bytes: a line of the cache, and the widest vector
 
 
+def room(shape: Sequence[int], dtype: Any) -> Array:
+    """Memory for an array from a multiple of `ALIGNMENT` on."""
+    nbytes = prod(shape) * np.dtype(dtype).itemsize
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    found: Array = raw[skip : skip + nbytes].view(dtype)
+    return found.reshape(shape)
+
+
 def aligned(array: Array) -> Array:
     """The array in row-major order from a multiple of `ALIGNMENT` on: copied once, or as it is."""
     if array.flags.c_contiguous and array.__array_interface__["data"][0] % ALIGNMENT == 0:
         return array
-    raw = np.empty(array.nbytes + ALIGNMENT, np.uint8)
-    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
-    made = raw[skip : skip + array.nbytes].view(array.dtype).reshape(array.shape)
+    made = room(array.shape, array.dtype)
     np.copyto(made, array)
     return made
 
