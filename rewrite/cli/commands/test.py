@@ -90,7 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _packs(paths: Sequence[str]) -> list[RulePack]:
-    """The packs, or all that is wrong with any of them."""
+    """The packs, or all that is wrong with any of them or with their cases."""
+    from rewrite.audit.cases.find import cases_of
     from rewrite.lang.pack import load_pack
     from rewrite.match.vocabulary import vocabulary
 
@@ -99,6 +100,7 @@ def _packs(paths: Sequence[str]) -> list[RulePack]:
     for folder in folders(paths):
         try:
             found.append(load_pack(folder, vocabulary(), [resources.folder("rules")]))
+            cases_of(found[-1])
         except RewriteError as problem:
             problems.found += problem.diagnostics
     problems.found[:] = dict.fromkeys(problems.found)  # of a pack that several extend

@@ -115,8 +115,13 @@ def test_a_rule_that_cannot_be_matched(work, capsys):
 def test_malformed_cases_of_all_packs_are_bad_input(work, capsys):
     (work / "mine" / "a.cases.yaml").write_text("- rule: relu_to_max\n  nmae: x\n")
     (work / "mine" / "b.cases.yaml").write_text("- [\n")
-    assert run("mine") == 2
+    (work / "child").mkdir()
+    (work / "child" / "pack.yaml").write_text(PACK.replace("mine", "child") + "extends: [mine]\n")
+    (work / "child" / "c.cases.yaml").write_text("[{}]\n")
+    assert run("mine", "child") == 2
     err = capsys.readouterr().err
+    assert err.count("unknown key `nmae`") == 1
+    assert "child/c.cases.yaml:1:2: error[RW710]: the key `rule` is missing" in err
     assert "mine/a.cases.yaml:2:3: error[RW710]: unknown key `nmae`" in err
     assert "mine/b.cases.yaml:2:1: error[RW709]" in err
 
