@@ -54,6 +54,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="instead: which rules fire on the models of a folder, under the (one) target",
     )
     parser.add_argument(
+        "--mutate",
+        action="store_true",
+        help="instead: which wrong variants of the rules the tests and `verify` notice",
+    )
+    parser.add_argument(
         "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
     )
 
@@ -63,6 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         from rewrite.cli import coverage_models
 
         return coverage_models.run(arguments)
+    if arguments.mutate:
+        from rewrite.cli import mutation
+
+        return mutation.run(arguments)
     measured = measure_packs(arguments)
     packs = reports(measured)
     if arguments.html is not None:
