@@ -27,7 +27,10 @@ _NEAR = (
     f"different. Each rule is asked at {MOST_ANCHORS} nodes at most; of each phase the "
     f"{MOST_RULES} rules are shown that match the largest part of a pattern."
 )
-_PARTITION = "What runs as one on the target, and what is left for another device."
+_PARTITION = (
+    "What the target runs, and what is left for another device. A kernel is what runs as one: an "
+    "operator, or a fused group; constants are none."
+)
 _STRETCHES = "Kernels of the main graph in order: where the target stops and starts again."
 _UNSUPPORTED = "Nodes outside of groups that the target does not take as they are."
 _TEXTS = "The rules named on this page, as they stand in their files."
@@ -75,7 +78,7 @@ def near_misses(found: Nearby, numbers: Mapping[str, int], cells: Mapping[ir.Nod
     cut = element("p", found.cut, class_="note warn") if found.cut else None
     if not rows:
         return section("near", "Near misses", "", cut)
-    heads = ("Phase", "Rule", "Reason", "It would match if", "Matched", "Where")
+    heads = ("Phase", "Rule", "Reason", "It would match if", "Nodes matched", "Where")
     return section("near", "Near misses", _NEAR, table(heads, rows, "Near misses", (4,)), cut)
 
 

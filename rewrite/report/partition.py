@@ -53,7 +53,7 @@ def partition(
         reason = why.get(cell.key[1])
         if reason is not None:
             reasons[number] = reason
-        kinds.setdefault(_kind(cell, made.get(cell.key), reason), []).append(number)
+        kinds.setdefault(_kind(cell, made.get(cell.key), reason is None), []).append(number)
         if cell.parent < 0:
             on_target = reason is None
             if not stretches or stretches[-1][0] is not on_target:
@@ -66,9 +66,9 @@ def partition(
     return Partition(tuple(kernels), found, reasons)
 
 
-def _kind(cell: Cell, group: Grouped | None, reason: str | None) -> tuple[str, str, str]:
-    if reason is not None:
-        return "elsewhere", reason, ""
+def _kind(cell: Cell, group: Grouped | None, is_taken: bool) -> tuple[str, str, str]:
+    if not is_taken:
+        return "elsewhere", cell.title, ""
     if group is not None:
         return "group", " + ".join(group.nodes), group.rule
     return "operator", cell.title, ""

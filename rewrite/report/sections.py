@@ -18,7 +18,6 @@ Report = Mapping[str, Any]
 _MOST_NAMES = 12  # of nodes in a cell of a table
 _FEW = 3  # operators in a tile
 
-_KERNELS = "A kernel is what runs as one: an operator, or a fused group. Constants are none."
 _LEDGER = (
     "The promises of all steps added up. Errors made inside a model can grow on their way to its "
     "outputs; how much is the conditioning, which --verify measures."
@@ -52,7 +51,7 @@ def summary(report: Report) -> Markup:
     fired = sum(report["fired"].values())
     tiles = [
         _sizes("Nodes", report, "nodes"),
-        _sizes("Kernels", report, "kernels", _KERNELS),
+        _sizes("Kernels", report, "kernels"),
         _tile("Exactness", ledger["class"], _exactness(report)),
         _tile("Rules", f"{fired}", f"applications of {counted(len(report['fired']), 'rule')}"),
         _tile("Not on the target", f"{unsupported}", _left(report["unsupported"]),
@@ -94,7 +93,7 @@ def _left(records: Sequence[Mapping[str, Any]]) -> str:
     return f"{', '.join(operators[:_FEW])}{more}"
 
 
-def _sizes(title: str, report: Report, what: str, note: str | None = None) -> Markup:
+def _sizes(title: str, report: Report, what: str) -> Markup:
     before, after = report[f"{what}_before"], report[f"{what}_after"]
     share = min(100.0, 100.0 * after / before) if before else 0.0
     change = f"{100.0 * (after - before) / before:+.0f} %" if before else ""
@@ -111,7 +110,6 @@ def _sizes(title: str, report: Report, what: str, note: str | None = None) -> Ma
         bar,
         element("div", change, class_="told"),
         class_="tile",
-        title=note,
     )
 
 

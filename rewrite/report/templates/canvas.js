@@ -59,6 +59,7 @@ class Painter {
     if (kind === "input" || kind === "output") return [c.panel, c["strong-line"], c.ink, false];
     if (fate === "made" || fate === "rewritten") return [c["accent-soft"], c["accent-line"], c.ink, false];
     if (fate === "folded" || fate === "gone" || kind === "constant") return [c.panel, c["strong-line"], c.soft, true];
+    if (graph.view === "before" && fused.has(cell)) return [c["group-soft"], c["group-line"], c.ink, false];
     return [c.paper, c["strong-line"], c.ink, false];
   }
 

@@ -67,6 +67,9 @@ graphs.after.origin.forEach((origins, cell) => {
   }
 });
 
+// Cells before that are a part of one kernel now.
+const fused = new Set([...becameOf].filter(([, cells]) => cells.some((cell) => graphs.after.around(cell, "group") >= 0)).map(([cell]) => cell));
+
 // The cells of the other graph that belong to a cell.
 function counterparts(view, cell) {
   return view === "before" ? becameOf.get(cell) || [] : graphs.after.origin[cell];

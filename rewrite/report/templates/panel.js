@@ -64,10 +64,11 @@ class Panel {
 
   node(view, cell) {
     const graph = graphs[view], kind = graph.kindOf(cell), name = graph.nameOf(cell), label = text(graph.label[cell]);
-    const where = text(graph.graph[cell]);
+    const where = text(graph.graph[cell]), domain = graph.titleOf(cell).split(".").slice(0, -1).join(".");
     this.show(
       make("div", { class: "row" }, make("h3", {}, this.heading(graph, cell, kind)), make("span", { class: "tag" }, view)),
       kind === "input" || kind === "output" ? null : make("p", { class: "id" }, name),
+      domain ? make("p", {}, make("span", { class: "hint" }, "of "), make("span", { class: "name" }, domain)) : null,
       label && label !== name ? make("p", {}, make("span", { class: "hint" }, "node "), make("span", { class: "name" }, label)) : null,
       graph.parent[cell] >= 0 && where ? make("p", {}, make("span", { class: "hint" }, "in "), make("span", { class: "name" }, where)) : null,
       graph.isNode(cell) ? this.state(view, cell) : null,
@@ -81,7 +82,7 @@ class Panel {
   heading(graph, cell, kind) {
     if (kind === "input") return `Input ${graph.nameOf(cell)}`;
     if (kind === "output") return `Output ${graph.nameOf(cell)}`;
-    return graph.titleOf(cell);
+    return graph.titleOf(cell).split(".").pop();
   }
 
   state(view, cell) {
@@ -137,7 +138,7 @@ class Panel {
     }
     const there = other(view), same = name ? graphs[there].named(graph.valueName[value]) : -1;
     const known = counterparts(view, isInput && maker !== undefined ? maker : cell);
-    if (same >= 0 && !known.includes(same)) {
+    if (same >= 0 && graphs[there].isNode(same) && !known.includes(same)) {
       pieces.push(make("div", {}, make("span", { class: "hint" }, `${there}: `), this.cellLink(there, same)));
     }
     return pieces;

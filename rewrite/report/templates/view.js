@@ -1,7 +1,8 @@
 // One picture: moving about in it, and choosing cells.
 
 const LEAST = 0.004, MOST = 3, FIT = 0.05, // FIT: below it a long graph is a hair
-   MARGIN = 48, RAIL = 56; // RAIL: width of the overview at the right
+  READABLE = 0.7, // READABLE: a scale at which all text can be read
+  MARGIN = 48, RAIL = 56; // RAIL: width of the overview at the right
 
 class View {
   constructor(figure, graph, choose) {
@@ -79,7 +80,7 @@ class View {
   top() {
     const [w, h] = this.graph.size;
     const wide = (this.room() - MARGIN) / Math.max(1, w);
-    const scale = Math.min(1, Math.max(wide, 0.5));
+    const scale = Math.min(1, Math.max(wide, READABLE));
     if (h * scale <= this.height - 2 * MARGIN) { this.look(w / 2, h / 2, scale); this.moved = false; return; }
     const first = this.firstRow();
     this.look(w * scale > this.room() ? first : w / 2, (this.height / 2 - MARGIN) / scale, scale);
