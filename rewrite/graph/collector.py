@@ -4,7 +4,8 @@ In: nothing. Out: `paused`. With it on, making n nodes costs more than n times o
 
 Switched on again, the collector would look at once at everything made meanwhile. Freezing and
 unfreezing moves all of it to the oldest generation, which is looked at when that has grown by a
-quarter.
+quarter. Where very many objects were made (rules were parsed, kernels generated), their garbage is
+megabytes: it is collected, and what was there before stays frozen so that it is not looked at.
 """
 
 from __future__ import annotations
@@ -13,17 +14,24 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+MANY = 75_000  # objects made, from which on their garbage is worth looking for
+
 
 @contextmanager
 def paused() -> Iterator[None]:
     """No cyclic garbage collection inside; afterwards as before."""
     was_on = gc.isenabled()
     gc.disable()
+    ours = was_on and gc.get_freeze_count() == 0  # else somebody else's frozen objects would thaw
+    if ours:
+        gc.freeze()
     try:
         yield
     finally:
+        if ours:
+            if gc.get_count()[0] > MANY:
+                gc.collect()
+            gc.freeze()
+            gc.unfreeze()
         if was_on:
-            if gc.get_freeze_count() == 0:  # else somebody else's frozen objects would thaw
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()
