@@ -33,6 +33,8 @@ def tables(grammar: str) -> dict[str, Any]:
         }
         for state in states
     ]
+    end = states[table.end_states["start"]]
+    automaton[end]["$END"] = end
     ignored = set(lark.ignore_tokens)
     spelled = {t.pattern.value: t.name for t in lark.terminals if isinstance(t.pattern, PatternStr)}
     patterns = {
@@ -45,7 +47,6 @@ def tables(grammar: str) -> dict[str, Any]:
         "patterns": {name: p for name, p in patterns.items() if name not in ignored},
         "spelled": dict(sorted(spelled.items(), key=lambda item: (-len(item[0]), item[0]))),
         "productions": [_production(rule, _passing(rules)) for rule in rules],
-        "end": states[table.end_states["start"]],
         "states": automaton,
     }
 

@@ -38,12 +38,14 @@ class BuilderBase:
         self.file = ""
         self.errors = Collector()
         self.bare_operators = False  # a method got an UpperCase name: operator or value?
+        self.granular = False  # some type has words for granularity
         self.loose: list[ast.OpName] = []  # `prefix.Name` seen, not yet an argument of a method
 
     def begin(self, file: str, errors: Collector) -> None:
         self.file = file
         self.errors = errors
         self.bare_operators = False
+        self.granular = False
         self.loose = []
 
     def span(self, first: Child, last: Child) -> Span:

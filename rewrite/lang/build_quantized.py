@@ -60,6 +60,7 @@ class QuantizedBuilder(BuilderBase):
             else:
                 hint = "element types come first: `X: const s8|u8 per_tensor|per_axis(0)`"
                 self.report("RW121", "one list of element types, then one of groups", part, hint)
+        self.granular |= granularity is not None
         return dtypes, granularity
 
     # --- operators
@@ -136,13 +137,13 @@ class QuantizedBuilder(BuilderBase):
 
     def refuse_granularity(self, item: ast.Node) -> None:
         """Report words for granularity that stand at no codes."""
-        told = [n for n in nodes(item) if isinstance(n, ast.TypePattern) and n.granularity]
-        if not told:
+        if not self.granular:
             return
+        self.granular = False
         codes = [n.codes for n in nodes(item) if isinstance(n, ast.Dequantized | ast.Quantized)]
         mine = {c.type.span for c in codes if c is not None and c.type is not None}
-        for node in told:
-            if node.granularity and node.span not in mine:
+        for node in nodes(item):
+            if isinstance(node, ast.TypePattern) and node.granularity and node.span not in mine:
                 hint = "it says how many scales codes have: `DQ(X: u8 per_tensor)`"
                 word = node.granularity[0].kind
                 self.report("RW121", f"`{word}` belongs into `DQ` or `Q`", node, hint)

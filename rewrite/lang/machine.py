@@ -10,8 +10,8 @@ patterns     words by pattern, tried in this order; `spelled` ones by their text
 productions  [symbol, size, what it makes, places of lists, whether one child stands for itself]
              makes: the builder's method; "" a list, which goes into that of its parent; "pass"
              its one child
-states       for each symbol that may come next: n, the state after it; or ~p, reduce by p first
-end          the state in which the text may end
+states       for each symbol that may come next: n, the state after it; or ~p, reduce by p first;
+             `$END`, the end of the text, leads from the last state to itself
 """
 
 from __future__ import annotations
@@ -119,7 +119,6 @@ class Machine:
         self._word = re.compile(f"{skipped}(?:{'|'.join(words)}|(?P<SPELLED>{'|'.join(spelled)}))")
         self._spelled: dict[str, str] = tables["spelled"]
         self._states: list[dict[str, int]] = tables["states"]
-        self._end: int = tables["end"]
         self._productions = [_production(builder, *entry) for entry in tables["productions"]]
 
     def parse(self, text: str) -> Value:
@@ -143,22 +142,22 @@ class Machine:
                 line, start = line + breaks, text.rfind("\n", first, last) + 1
             token.end_line, token.end_column = line, last - start + 1
             offset = last
-            self._reduce(states, values, token)
-            states.append(self._states[states[-1]][token.type])
+            states.append(self._reduce(states, values, token))
             values.append(token)
         self._demand_end(text, offset, line, start)
         self._reduce(states, values, _end_behind(token))
         return values[-1]
 
-    def _reduce(self, states: list[int], values: list[Value], token: Token) -> None:
-        """Put together what is complete before the token, until it may follow or the text end."""
+    def _reduce(self, states: list[int], values: list[Value], token: Token) -> int:
+        """Put together what is complete before the token; the state behind it."""
         kind, rows, productions = token.type, self._states, self._productions
+        row = rows[states[-1]]
         while True:
-            action = rows[states[-1]].get(kind)
+            action = row.get(kind)
             if action is None:
                 raise Misplaced(token, self._accepted(states), values)
             if action >= 0:
-                return
+                return action
             symbol, size, value = productions[~action]
             if value is None:
                 states.pop()
@@ -168,9 +167,9 @@ class Machine:
                 values.append(value(children))
             else:
                 values.append(value([]))
-            states.append(rows[states[-1]][symbol])
-            if kind == END and states[-1] == self._end:
-                return
+            state = rows[states[-1]][symbol]
+            states.append(state)
+            row = rows[state]
 
     def _demand_end(self, text: str, offset: int, line: int, start: int) -> None:
         """Nothing but what is skipped may be left."""
@@ -198,8 +197,6 @@ class Machine:
             if production.size:
                 del states[-production.size :]
             states.append(self._states[states[-1]][production.symbol])
-            if kind == END and states[-1] == self._end:
-                return True
 
 
 def _end_behind(last: Token | None) -> Token:

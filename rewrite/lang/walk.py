@@ -31,17 +31,22 @@ def _names_nodes(annotation: str) -> bool:
 
 def children(node: ast.Node) -> list[ast.Node]:
     """The nodes directly below, in the order of the fields."""
+    return _last_first(node)[::-1]
+
+
+def _last_first(node: ast.Node) -> list[ast.Node]:
     found: list[ast.Node] = []
-    for name in child_fields(type(node)):
+    for name in reversed(child_fields(type(node))):
         value = getattr(node, name)
-        if isinstance(value, ast.Node):
-            found.append(value)
-        elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, ast.Node):
-                    found.append(item)
-                elif isinstance(item, tuple):  # keywords of a call
-                    found += [x for x in item if isinstance(x, ast.Node)]
+        if value.__class__ is not tuple:
+            if value is not None:
+                found.append(value)
+            continue
+        for item in reversed(value):
+            if isinstance(item, ast.Node):
+                found.append(item)
+            else:  # keywords of a call
+                found += [x for x in reversed(item) if isinstance(x, ast.Node)]
     return found
 
 
@@ -52,7 +57,7 @@ def nodes(root: ast.Node) -> Iterator[ast.Node]:
         node = stack.pop()
         yield node
         if _fields.get(type(node)) != ():  # most nodes are names and numbers
-            stack += reversed(children(node))
+            stack += _last_first(node)
 
 
 def too_deep(root: ast.Node, limit: int) -> ast.Node | None:

@@ -229,9 +229,11 @@ def children(form: Form) -> tuple[Form, ...]:
 
 def walk(form: Form) -> Iterator[Form]:
     """The form and everything inside, in the order of the text."""
-    yield form
-    for child in children(form):
-        yield from walk(child)
+    stack = [form]
+    while stack:
+        form = stack.pop()
+        yield form
+        stack += reversed(children(form))
 
 
 def tops(form: Form, statements: tuple[Statement, ...]) -> frozenset[Operator] | None:
