@@ -22,9 +22,9 @@ from rewrite.target.target import Target
 REFUSED = "refused"
 # docs/language.md says what they mean.
 REASONS = (
-    "operator", "output", "operands", "absent", "present", "same", "const", "dtype", "shape",
-    "literal", "attribute", "bag", "chain", "siblings", "uses", "graph", "root", "guard", "where",
-    "unknown", "opset", "steps", REFUSED,
+    "operator", "output", "operands", "absent", "present", "same", "const", "overridable", "dtype",
+    "shape", "literal", "attribute", "bag", "chain", "siblings", "uses", "graph", "root", "guard",
+    "where", "unknown", "opset", "steps", REFUSED,
 )  # fmt: skip
 
 
