@@ -187,7 +187,10 @@ def compile_pack(pack: RulePack) -> tuple[Entry, ...]:
 
     known = vocabulary()
     rules = [compile_rule(rule, known, pack.opset) for rule in pack.rules]
-    return tuple(entry_of(rule) for rule in rules)
+    entries = tuple(entry_of(rule) for rule in rules)
+    for rule in rules:
+        rule.source.forget()  # few are asked for again, from their bytes
+    return entries
 
 
 def entry_of(rule: CompiledRule) -> Entry:

@@ -58,6 +58,11 @@ class Source:
         pattern: Pattern = trees.loads(self.pattern_data)
         return pattern
 
+    def forget(self) -> None:
+        """Keep the bytes alone."""
+        self.__dict__.pop("rule", None)
+        self.__dict__.pop("pattern", None)
+
     def __getstate__(self) -> dict[str, object]:
         return {"rule_data": self.rule_data, "pattern_data": self.pattern_data}
 

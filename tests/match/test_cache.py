@@ -248,3 +248,11 @@ def test_the_collector_is_as_it_was(pack):
         finally:
             gc.enable()
     assert seen == [True, False]
+
+
+def test_compiled_packs_hold_no_trees(pack):
+    matcher = cache.open_packs([pack], []).matcher
+    (rule,) = matcher.rules("clean")
+    assert set(vars(rule.source)) == {"rule_data", "pattern_data"}
+    assert set(rule.pattern.names) == {"x", "y"}
+    assert rule.rule.name == "no_op"
