@@ -5,6 +5,8 @@ In: an `ast.Rule` as it is compiled (patterns expanded). Out: `Mutant`s in the o
 A kind of mutation is a function from a node of the tree to the nodes that may stand in its place,
 found by the decorator `@mutates`. A key names the kind and the text that was changed, and counts
 where a rule has several of those: it stays the same while the rest of the rule changes.
+
+What a named pattern brings into a rule, however often, is one text: it is changed everywhere.
 """
 
 from __future__ import annotations
@@ -60,29 +62,46 @@ def mutates(kind: str) -> Callable[[Mutation], Mutation]:
 def mutants(rule: ast.Rule) -> Iterator[Mutant]:
     """Every mutant of the rule, each with a key of its own."""
     counts: dict[str, int] = {}
-    parts = (rule.match, rule.steps, rule.emit, (rule.group,) if rule.group else ())
-    tree = [node for part in parts for top in part for node in _in_order(top)]
-    for node in tree:
+    for group in _in_order(rule):
         for kind, mutation in _MUTATIONS.items():
-            for change in mutation(node, rule):
-                plain = f"{kind}: {change.words}"
+            for changes in zip(*(mutation(node, rule) for node in group), strict=False):
+                first = changes[0]
+                plain = f"{kind}: {first.words}"
                 count = counts[plain] = counts.get(plain, 0) + 1
                 key = plain if count == 1 else f"{plain} #{count}"
-                yield Mutant(key, kind, change.words, node.span, _changed(rule, change))
+                yield Mutant(key, kind, first.words, group[0].span, _changed(rule, changes))
 
 
-def _in_order(top: ast.Node) -> list[ast.Node]:
-    found: dict[int, ast.Node] = {id(node): node for node in nodes(top)}
-    return sorted(found.values(), key=lambda node: (node.span.line, node.span.column))
+def is_shared(rule: ast.Rule, span: Span) -> bool:
+    """Whether a place is in the text of a named pattern, not in that of the rule."""
+    own = rule.span
+    return span.file != own.file or not own.line <= span.line <= own.end_line
 
 
-def _changed(rule: ast.Rule, change: Change) -> ast.Rule:
-    if change.new is None:
-        steps = tuple(step for step in rule.steps if step is not change.old)
+def _in_order(rule: ast.Rule) -> list[tuple[ast.Node, ...]]:
+    """The nodes in the order of the text; those that are one text of a named pattern together."""
+    parts = (rule.match, rule.steps, rule.emit, (rule.group,) if rule.group else ())
+    found: dict[object, dict[int, ast.Node]] = {}
+    for part in parts:
+        for node in (node for top in part for node in nodes(top)):
+            shared = is_shared(rule, node.span)
+            place = (type(node), node.span) if shared else id(node)
+            found.setdefault(place, {})[id(node)] = node
+    groups = [tuple(group.values()) for group in found.values()]
+    return sorted(groups, key=lambda group: (group[0].span.line, group[0].span.column))
+
+
+def _changed(rule: ast.Rule, changes: tuple[Change, ...]) -> ast.Rule:
+    if changes[0].new is None:
+        dropped = [change.old for change in changes]
+        steps = tuple(step for step in rule.steps if not any(step is old for old in dropped))
         return replace(rule, steps=steps)
-    new = change.new
-    changed = replace_nodes(rule, lambda node: new if node is change.old else node)
-    return cast(ast.Rule, changed)
+    instead = {id(change.old): change.new for change in changes}
+
+    def change(node: ast.Node) -> ast.Node:
+        return instead.get(id(node)) or node
+
+    return cast(ast.Rule, replace_nodes(rule, change))
 
 
 def _short(text: str) -> str:

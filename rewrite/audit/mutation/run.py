@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rewrite.audit.mutation.judge import Subject, Verdict, judge, lost
+from rewrite.audit.mutation.mutants import is_shared
 from rewrite.audit.mutation.survivors import explain, read
 from rewrite.audit.workers import each
-from rewrite.errors import Diagnostic
+from rewrite.errors import Diagnostic, Span
 from rewrite.lang.pack import RulePack
 from rewrite.target.target import Target
 
@@ -90,9 +91,38 @@ def score(
             tell(subject.rule.name, done, len(subjects) - done)
     scores = []
     for number, (_, pack) in enumerate(packs):
-        because, stale = explain(found[number], explained[number], only)
-        scores.append(Score(pack.name, tuple(found[number]), because, stale))
+        merged = _merged(pack, found[number])
+        because, stale = explain(merged, explained[number], only)
+        scores.append(Score(pack.name, merged, because, stale))
     return tuple(scores)
+
+
+def _merged(pack: RulePack, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
+    """Mutants of a named pattern count once: some rule that uses it has to notice."""
+    rules = {rule.name: rule for rule in pack.rules}
+    found: dict[tuple[object, ...], Verdict] = {}
+    for verdict in verdicts:
+        if not is_shared(rules[verdict.rule], verdict.span):
+            found[verdict.rule, verdict.key] = verdict
+            continue
+        place = (verdict.kind, verdict.span, verdict.key.partition(" #")[0])
+        known = found.get(place)
+        if known is None or _RANK[verdict.fate] < _RANK[known.fate]:
+            found[place] = replace(verdict, rule=_pattern_at(pack, verdict.span))
+    return tuple(found.values())
+
+
+_RANK = {"test": 0, "numbers": 1, "verify": 2, "fault": 3, "survives": 4, "refused": 5}
+
+
+def _pattern_at(pack: RulePack, span: Span) -> str:
+    """The name of the pattern whose text has the place."""
+    for file in pack.files:
+        for definition in file.tree.patterns:
+            where = definition.span
+            if where.file == span.file and where.line <= span.line <= where.end_line:
+                return definition.name
+    return ""
 
 
 def _subjects(
