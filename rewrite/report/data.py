@@ -30,8 +30,25 @@ class Strings:
     def __call__(self, text: str) -> int:
         return self.numbers.setdefault(text, len(self.numbers))
 
-    def all(self) -> list[str]:
-        return list(self.numbers)
+    def all(self) -> list[int | str]:
+        """Each as the number of characters that it begins with as the one before does, and the
+        rest: names in models are long, and those of neighbours alike."""
+        coded: list[int | str] = []
+        last = ""
+        for text in self.numbers:
+            same = _common(last, text)
+            coded += [same, text[same:]]
+            last = text
+        return coded
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike, up to the first of two UTF-16 units, which
+    the script would count twice."""
+    for number, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b or ord(a) > 0xFFFF:
+            return number
+    return min(len(one), len(other))
 
 
 def data(

@@ -96,7 +96,7 @@ def partition_tables(found: Partition, picture: Picture, target: str) -> Markup:
             runs_on = target if stretch.on_target else "elsewhere"
             button = cells_button("after", stretch.cells, counted(len(stretch.cells), "kernel"))
             lines.append((number + 1, runs_on, button, names([first.key[1]])))
-        parts.append(table(("", "Runs on", "Kernels", "From"), lines, "Stretches", (0,)))
+        parts.append(table(("Number", "Runs on", "Kernels", "From"), lines, "Stretches", (0,)))
         more = len(found.stretches) - _MOST_STRETCHES
         if more > 0:
             parts.append(element("p", f"And {more} more.", class_="note"))

@@ -143,7 +143,7 @@ def codes(report: Report) -> Markup:
     told += [("Saturation", sentence) for sentence in quantized.saturation(report)]
     parts: list[Content] = []
     if kept := [row for row in told if row[1]]:
-        parts.append(table(("What", ""), kept, "Quantization"))
+        parts.append(table(("What", "Value"), kept, "Quantization"))
     for (title, rows), note in zip(quantized.sections(report), (_FLOATS, _FAULTS), strict=True):
         if rows:
             parts += [element("h3", title.capitalize()), element("p", note, class_="note")]
@@ -168,7 +168,7 @@ def run(report: Report) -> Markup:
     rows += [("Tidied", done) for done in tidied(report)]
     rows += [("Rules undo each other", " → ".join(c["rules"])) for c in report["cycles"]]
     rows += [("Note", shown(note)) for note in report["notes"]]
-    return section("run", "Run", "", table(("What", ""), rows, "Run"))
+    return section("run", "Run", "", table(("What", "Detail"), rows, "Run"))
 
 
 # --- pieces ------------------------------------------------------------------------------------

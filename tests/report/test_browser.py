@@ -98,6 +98,29 @@ def test_search_finds_and_chooses(page):
     assert page.run("return document.getElementById('told').textContent") == "Relu r, after"
 
 
+def test_texts_arrive_as_they_were_sent(browser, pages, tmp_path):
+    """They are coded by what they share with the one before, in units of the script's strings."""
+    from onnx import parser
+
+    names = ["\U0001f600a", "\U0001f600b", "größe", "größer", "aé", "a\u0301"]
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) {'
+        + "".join(f" v{i} = Exp({'x' if i == 0 else f'v{i - 1}'})" for i in range(len(names)))
+        + f" y = Exp(v{len(names) - 1}) }}"
+    )
+    for number, name in enumerate(names):
+        model.graph.node[number].output[0] = model.graph.node[number + 1].input[0] = name
+    path = tmp_path / "names.html"
+    path.write_text(page_of(model), encoding="utf-8")
+    browser.open(path)
+    for name in names:
+        browser.run("document.getElementById('search').value = ''")
+        browser.type("#search", name)
+        browser.keys(ENTER)
+        assert browser.run("return document.querySelector('#panel .id').textContent") == name
+    assert browser.errors() == []
+
+
 def test_what_is_not_there_is_not_found(page):
     page.type("#search", "no such node")
     assert page.run("return document.getElementById('results').innerText") == "Nothing found"

@@ -25,6 +25,11 @@ def data_of(text: str) -> dict[str, Any]:
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)
     assert found is not None
     made: dict[str, Any] = json.loads(found[1])
+    texts: list[str] = []
+    coded = made["strings"]
+    for same, rest in zip(coded[::2], coded[1::2], strict=True):
+        texts.append((texts[-1] if texts else "")[:same] + rest)
+    made["strings"] = texts
     return made
 
 

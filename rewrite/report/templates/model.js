@@ -1,7 +1,12 @@
 // The data of the page (rewrite/report/data.py) as two graphs of cells and values.
 
 const raw = JSON.parse(document.getElementById("data").textContent);
-const text = (number) => raw.strings[number];
+const strings = [];
+for (let at = 0, last = ""; at < raw.strings.length; at += 2) {
+  last = last.slice(0, raw.strings[at]) + raw.strings[at + 1];
+  strings.push(last);
+}
+const text = (number) => strings[number];
 const BOXES = new Set(["group", "function", "control", "graph"]);
 
 class Graph {
