@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,11 +38,17 @@ def small() -> onnx.ModelProto:
     return parser.parse_model(SMALL)
 
 
-def page_of(model: onnx.ModelProto, target: str = "hexagon", name: str = "net.onnx") -> str:
+def page_of(
+    model: onnx.ModelProto,
+    target: str = "hexagon",
+    name: str = "net.onnx",
+    rules: Sequence[Path] = (),
+) -> str:
     """The page of a run, as `apply --report` makes it."""
-    result = rewrite.apply(model, target=target)
+    result = rewrite.apply(model, target=target, rules=rules)
     chosen = find_target(target)
-    run = Run(io.load(model), result.loaded, result.journal, chosen, matcher_for(chosen))
+    matcher = matcher_for(chosen, rules)
+    run = Run(io.load(model), result.loaded, result.journal, chosen, matcher)
     return page(report.build(result, name, None, None), run)
 
 

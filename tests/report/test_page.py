@@ -6,6 +6,7 @@ import json
 import re
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -13,6 +14,12 @@ import pytest
 from onnx import parser
 
 import rewrite
+from rewrite.api import find_target, matcher_for
+from rewrite.cli import report
+from rewrite.graph import io
+from rewrite.report import picture
+from rewrite.report.page import Run
+from rewrite.report.page import page as make_page
 from tests.report.models import SMALL, Parsed, large, page_of, small, without_times
 
 
@@ -145,6 +152,64 @@ def test_names_that_look_like_markup_are_text():
     assert "$style" in "".join(page.texts)  # a name, not a place of the template
     hidden = [c for c in text if not c.isprintable() and c != "\n"]
     assert hidden == []
+
+
+RULES = """
+rule odd in clean {
+  \"\"\"</script><script>alert(1)</script> & more\"\"\"
+  # <b>a comment</b> &amp;
+  match y = Abs(Abs(x))
+  emit y = Abs(x)
+  claim exact
+  example fires \"\"\"
+    g (float[2] x) => (float[2] y) { a = Abs(x) y = Abs(a) }
+  \"\"\"
+}
+"""
+
+
+ABS = parser.parse_model(
+    '<ir_version: 8, opset_import: ["" : 17]> '
+    "g (float[2] x) => (float[2] y) { a = Abs(x)  y = Abs(a) }"
+)
+
+
+@pytest.fixture
+def pack(tmp_path) -> Path:
+    (tmp_path / "pack.yaml").write_text("name: odd\ndoc: odd\nopset: [13, 20]\n")
+    (tmp_path / "odd.rules").write_text(RULES)
+    return tmp_path
+
+
+def test_rules_are_text_as_well(pack):
+    """Packs come from anywhere: what they say about themselves is shown, not obeyed."""
+    text = page_of(ABS, "generic", rules=[pack])
+    page = Parsed(text)
+    assert page.open == []
+    assert text.count("<script") == 2
+    assert "<b>" not in text
+    (source,) = [part for part in page.inside["pre"] if "rule odd" in part]
+    assert source == RULES.strip()
+
+
+def test_rules_whose_file_is_gone_are_named(pack):
+    target = find_target("generic")
+    result = rewrite.apply(ABS, target="generic", rules=[pack])
+    matcher = matcher_for(target, [pack])
+    run = Run(io.load(ABS), result.loaded, result.journal, target, matcher)
+    (pack / "odd.rules").unlink()
+    page = Parsed(make_page(report.build(result, "net.onnx", None, None), run))
+    assert "odd" in page.texts
+    assert "The file of this rule cannot be read." in page.inside["pre"]
+
+
+def test_of_too_large_a_model_the_end_is_left_out(monkeypatch):
+    monkeypatch.setattr(picture, "MOST_CELLS", 5)
+    text = page_of(small())
+    data = data_of(text)
+    assert Parsed(text).open == []
+    assert data["before"]["leftOut"] == 2  # x and four of six nodes are drawn, and y
+    assert names(data, "before") == ["x", "c", "r", "one", "s", "y"]
 
 
 def test_the_script_that_runs_is_ours_alone():
