@@ -30,6 +30,7 @@ EXECUTED = [
     DOCS / f"{name}.md"
     for name in (
         "tutorial",
+        "coverage",
         "targets",
         "command-line",
         "python",
