@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rewrite.audit.cases.read import SUFFIX
 from rewrite.audit.coverage.report import Measured
 from rewrite.audit.coverage.run import Job
 from rewrite.audit.coverage.suggest.run import Suggested, suggest
@@ -21,23 +22,40 @@ from rewrite.errors import error, visible
 
 
 def run(arguments: argparse.Namespace, measured: Mapping[Job, Sequence[Measured]]) -> None:
-    """Write the proposals. Raises RW721 where the file could hold no cases of the packs."""
-    path = None if arguments.suggest == "-" else _file(arguments.suggest, measured)
+    """Write the proposals. Raises RW721 where a file could not hold cases of the packs."""
+    place_ = None if arguments.suggest == "-" else _place(arguments.suggest, measured)
     with working("suggestions") as tell:
         found = suggest(measured, arguments.jobs or os.cpu_count() or 1, tell)
-    text = write([proposal for one in found for proposal in one.proposals])
-    if path is None:
-        print(text, end="")
-    elif text:
-        before = read_text(path) if path.exists() else ""
-        write_text(path, f"{before.rstrip()}\n\n{text}" if before.strip() else text)
+    if place_ is None:
+        print(write([proposal for one in found for proposal in one.proposals]), end="")
+    elif place_.is_dir():
+        for name, some in _by_file(found).items():
+            _append(place_ / name, some)
+    else:
+        _append(place_, found)
     for line in _told(found):
         sys.stderr.write(visible(line) + "\n")
 
 
-def _file(text: str, measured: Mapping[Job, Sequence[Measured]]) -> Path:
-    if not text.endswith(".cases.yaml"):
-        raise error("RW721", f"`{text}` is no file of cases: its name ends with `.cases.yaml`")
+def _append(path: Path, found: Sequence[Suggested]) -> None:
+    """Add the cases to the end of a file."""
+    text = write([proposal for one in found for proposal in one.proposals])
+    if text:
+        before = read_text(path) if path.exists() else ""
+        write_text(path, f"{before.rstrip()}\n\n{text}" if before.strip() else text)
+
+
+def _by_file(found: Sequence[Suggested]) -> dict[str, list[Suggested]]:
+    """By the name of the file of cases that stands beside the rule's."""
+    files: dict[str, list[Suggested]] = {}
+    for one in found:
+        files.setdefault(f"{Path(one.file).stem}{SUFFIX}", []).append(one)
+    return files
+
+
+def _place(text: str, measured: Mapping[Job, Sequence[Measured]]) -> Path:
+    if not text.endswith(SUFFIX) and not Path(text).is_dir():
+        raise error("RW721", f"`{text}` is no folder, and no file whose name ends with `{SUFFIX}`")
     if len(measured) != 1:
         hint = "name one pack, or leave out the file: the cases are printed then"
         raise error("RW721", f"cases of {len(measured)} packs cannot stand in one file", hint=hint)

@@ -46,7 +46,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="-",
         metavar="FILE",
-        help="propose cases for what is missing, added to FILE.cases.yaml, or on stdout",
+        help="propose cases for what is missing: added to a .cases.yaml, to one for each .rules "
+        "file in a folder, or on stdout",
     )
     parser.add_argument(
         "--models",

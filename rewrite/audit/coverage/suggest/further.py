@@ -6,7 +6,7 @@ an element type that no rule of the family names, a constant of a lower rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,9 @@ from rewrite.audit.instances.draft import (
 )
 from rewrite.audit.instances.registry import Change
 from rewrite.audit.instances.variations.opsets import move, opset_of
+from rewrite.engine.completion import Completer
+from rewrite.errors import RewriteError
+from rewrite.graph import io
 from rewrite.ops import schemas
 from rewrite.schema import DTYPES, OpSchema
 
@@ -35,12 +38,13 @@ _AXES = (0, 1, -1)
 def further(draft: Draft) -> dict[str, list[Change]]:
     """By kind."""
     return {
-        "present operand": list(_present(draft)),
+        "present operand": list(_present(draft, _dtypes(draft))),
         "another operand": list(_another(draft)),
         "any dtype": list(_any_dtype(draft)),
         "slice of a constant": list(_slices(draft)),
         "given operand": list(_given(draft)),
         "flag": list(_flags(draft)),
+        "more ranks": list(_ranks(draft)),
     }
 
 
@@ -49,7 +53,21 @@ def moved(opsets: Iterable[int]) -> list[Change]:
     return [Change(f"opset {opset}", partial(move, opset=opset)) for opset in opsets]
 
 
-def _present(draft: Draft) -> Iterator[Change]:
+def _dtypes(draft: Draft) -> dict[str, str]:
+    """Value -> element type, of values that nodes compute, too."""
+    try:
+        loaded = io.load(draft.model)
+    except RewriteError:
+        return {}
+    facts = loaded.facts
+    facts.complete = Completer(facts)
+    graph = loaded.model.graph
+    values = [*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)]
+    known = {str(v.name): facts.type(v).dtype for v in values}
+    return {name: dtype for name, dtype in known.items() if dtype is not None}
+
+
+def _present(draft: Draft, dtypes: Mapping[str, str]) -> Iterator[Change]:
     """An optional operand that is absent is a constant."""
     for index, node in enumerate(draft.nodes):
         schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
@@ -60,17 +78,17 @@ def _present(draft: Draft) -> Iterator[Change]:
             given = place < len(node.input) and node.input[place]
             if given or schema.inputs[place].option != "optional" or place in schema.legacy:
                 continue
-            for words, array in _arrays(draft, node, place, schema):
+            for words, array in _arrays(draft, node, place, schema, dtypes):
                 name = schema.inputs[place].name
                 label = f"{node.op_type} with {name}, {words}"
                 yield Change(label, partial(_give, index=index, place=place, array=array))
 
 
 def _arrays(
-    draft: Draft, node: onnx.NodeProto, place: int, schema: OpSchema
+    draft: Draft, node: onnx.NodeProto, place: int, schema: OpSchema, dtypes: Mapping[str, str]
 ) -> Iterator[tuple[str, Array]]:
     """Constants that may stand there: a number, a vector along an axis of another operand."""
-    dtype = _dtype(draft, node, place, schema)
+    dtype = _dtype(node, place, schema, dtypes)
     if dtype is None or dtype == "string":
         return
     for value in (0, 1, 2, -1) if dtype[0] != "u" else (0, 1, 2):
@@ -89,23 +107,20 @@ def _sizes(draft: Draft, name: str) -> list[int]:
     return [d for d in dims or () if isinstance(d, int) and 0 < d <= 64]
 
 
-def _dtype(draft: Draft, node: onnx.NodeProto, place: int, schema: OpSchema) -> str | None:
+def _dtype(
+    node: onnx.NodeProto, place: int, schema: OpSchema, dtypes: Mapping[str, str]
+) -> str | None:
     """The element type that the operand has to have."""
     wanted = schema.inputs[place].type
-    for other, parameter in zip(node.input, schema.inputs, strict=False):
-        if parameter.type == wanted and other:
-            found = draft.constant(other) or draft.input(other)
-            if found is not None:
-                return dtype_of(found)
+    ends = [*zip(node.input, schema.inputs, strict=False)]
+    ends += [*zip(node.output, schema.outputs, strict=False)]
+    for name, parameter in ends:
+        if parameter.type == wanted and name in dtypes:
+            return dtypes[name]
     allowed = schema.types.get(wanted)
     if allowed is None:
         return next((t for t in DTYPES if wanted == f"tensor({_WORDS.get(t)})"), None)
-    codes = draft.input(node.input[0]) or draft.constant(node.input[0])
-    own = None if codes is None else dtype_of(codes)
-    if own in allowed:
-        return own
-    produced = [dtype_of(v) for v in draft.graph.output if v.name in node.output]
-    usual = [t for t in (*produced, "u8", "f32", "s64") if t in allowed]
+    usual = [t for t in (dtypes.get(node.input[0]), "u8", "f32", "s64") if t in allowed]
     return usual[0] if usual else None
 
 
@@ -236,3 +251,23 @@ def _raise_flag(draft: Draft, index: int, name: str) -> None:
     node.attribute.append(onnx.helper.make_attribute(name, 1))
     for output in schema.outputs[len(node.output) :]:
         node.output.append(draft.fresh(output.name))
+
+
+def _ranks(draft: Draft) -> Iterator[Change]:
+    """Several sizes more in front, of all inputs or of one."""
+    names = [v.name for v in draft.open_inputs()]
+    for count in (2, 3):
+        for some in [names, *([name] for name in names if len(names) > 1)]:
+            label = f"{count} sizes in front of {' and '.join(some)}"
+            yield Change(label, partial(_deepen, names=some, count=count))
+
+
+def _deepen(draft: Draft, names: list[str], count: int) -> bool:
+    for name in names:
+        given = draft.input(name)
+        dims = None if given is None else dims_of(given)
+        if given is None or dims is None:
+            return False
+        elem = given.type.tensor_type.elem_type
+        given.CopyFrom(value_info(name, elem, [*range(1, count + 1), *dims]))
+    return True

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from rewrite.audit.coverage.item import Item
 
 _SHAPES = (
-    "shape of a constant", "slice of a constant", "rank", "dim of one", "dim everywhere",
-    "names of sizes",
+    "shape of a constant", "slice of a constant", "rank", "more ranks", "dim of one",
+    "dim everywhere", "names of sizes",
 )  # fmt: skip
 _NUMBERS = ("number", "number near", "one element", "exchanged constants")
 _BRANCHES = ("branch", "present operand", "absent operand", "surroundings", "order of operands")

@@ -27,6 +27,7 @@ class Suggested:
     """Of one rule. `left`: items that no proposal shows."""
 
     pack: str
+    file: str  # of the rule
     rule: str
     proposals: tuple[Proposal, ...]
     doubts: tuple[Doubt, ...]
@@ -98,7 +99,8 @@ def suggest_rule(task: Task) -> Suggested:
     proposals, doubts = propose(pack, rule, found, frozenset(wanted), taken)
     shown = {key for proposal in proposals for key in proposal.keys}
     left = tuple(item for key, item in wanted.items() if key not in shown)
-    return Suggested(pack.name, rule.name, tuple(proposals), tuple(doubts), left)
+    file = pack.origins[rule.name].file
+    return Suggested(pack.name, file, rule.name, tuple(proposals), tuple(doubts), left)
 
 
 def _once(
