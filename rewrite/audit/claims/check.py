@@ -17,8 +17,15 @@ from typing import Literal
 import onnx
 
 from rewrite.audit import exactly
-from rewrite.audit.claims.excuses import is_open, is_outside, is_rounding
-from rewrite.audit.claims.original import Original, Run, Step, lacks_kernel, originals
+from rewrite.audit.claims.excuses import are_other, is_open, is_outside, is_rounding
+from rewrite.audit.claims.original import (
+    Original,
+    Run,
+    Step,
+    differs_from_itself,
+    lacks_kernel,
+    originals,
+)
 from rewrite.audit.compare import differ
 from rewrite.audit.examples import first_lines
 from rewrite.audit.feeds import Array, NoFeedsError
@@ -59,7 +66,9 @@ def check(
     """Whether the model after keeps the promise on the inputs that are tried."""
     wrong = _invalid(after) or _interface(before, after)
     if wrong:
-        return Checked("broken", wrong)
+        taken = originals(before, bound.kind == "exact", step)
+        is_run = any(isinstance(one, Original) for one in taken)
+        return Checked("broken" if is_run else "unrun", wrong)
     judged = _by_oracle(before, after, bound, step) if exactly.applies(bound) else None
     if judged is not None and judged.status == "broken":
         return judged
@@ -167,6 +176,8 @@ def _by_runtime(
         if isinstance(original, str):
             reasons.append(original)
             continue
+        if broken is not None and _takes_for_another(original, broken):
+            continue
         found = _in_runtime(original, after, bound, step)
         if isinstance(found, str):
             reasons.append(f"{original.runtime.name}: {found}")
@@ -177,6 +188,17 @@ def _by_runtime(
         elif found.runs:
             return replace(found, outside=found.outside + 1)
     return broken or Checked("unrun", "; ".join(reasons))
+
+
+def _takes_for_another(original: Original, broken: Checked) -> bool:
+    """Whether the runtime computes another original than the one in which the claim is broken."""
+    if not broken.feeds:
+        return False
+    try:
+        outputs = original.runner.run(dict(broken.feeds))
+    except CannotRunError:
+        return True
+    return are_other([broken.wanted.get(name) for name in original.names], outputs)
 
 
 def _in_runtime(
@@ -202,6 +224,8 @@ def _is_empty(original: Original) -> bool:
 
 
 def _compare(original: Original, second: Runner, bound: Bound) -> Checked:
+    if original.varies:
+        return _random(original, second)
     done = outside = 0
     for run in original.runs:
         got = _run(second, run)
@@ -225,6 +249,19 @@ def _compare(original: Original, second: Runner, bound: Bound) -> Checked:
         done += 1
     points = original.points if done == len(original.runs) else 0
     return Checked("holds", "", original.runtime.name, done, points, outside)
+
+
+def _random(original: Original, second: Runner) -> Checked:
+    """Random numbers cannot be compared; but they are random still, or they are not."""
+    name, run = original.runtime.name, original.runs[0]
+    if differs_from_itself(second, run):
+        return Checked("unrun", f"{name}: the original draws random numbers")
+    reason = "the original draws random numbers, and the result does not"
+    wanted, got = (
+        _present(original.names, run.outputs),
+        _present(original.names, second.run(run.feeds)),
+    )
+    return Checked("broken", reason, name, feeds=run.feeds, wanted=wanted, got=got)
 
 
 def _run(second: Runner, run: Run) -> Sequence[Array | None] | None:

@@ -109,9 +109,9 @@ def _is_number(graph: onnx.GraphProto, name: str) -> bool:
             found = registry.find(node.domain, node.op_type)
             if found is None or node.op_type in ("If", "Loop", "Scan"):
                 return False
-            if not found.pointwise and set(node.input[1:]) & {value}:
-                if found.kind not in ("contraction", "convolution"):
-                    return False
+            places = not found.pointwise and found.kind not in ("contraction", "convolution")
+            if places and value in list(node.input)[1:]:
+                return False
             new = [o for o in node.output if o and o not in seen]
             waiting += new
             seen.update(new)

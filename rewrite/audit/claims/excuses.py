@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
+from rewrite.audit.claims.meaning import OPEN, meaning
 from rewrite.audit.claims.original import Original, Run
 from rewrite.audit.compare import measure
 from rewrite.audit.feeds import Array, epsilon, is_float, perturbed
@@ -93,7 +94,7 @@ def is_rounding(original: Original, run: Run, got: Sequence[Array | None], bound
 
 
 def rounding(original: Original, run: Run) -> dict[int, float]:
-    """How far each output is from the one that float64 gives, where a runtime takes that."""
+    """How far each output is from the one that float64 gives, where that has a value."""
     draft = Draft(original.model)
     for constant in draft.constants():
         array = array_of(constant)
@@ -110,14 +111,15 @@ def rounding(original: Original, run: Run) -> dict[int, float]:
     if wide is None:
         return {}
     feeds = {n: a.astype(np.float64) if is_float(a) else a for n, a in run.feeds.items()}
-    for runtime in runners():
-        try:
-            exact = runtime(source_of(wide)).run(feeds)
-        except CannotRunError:
-            continue
-        pairs = enumerate(zip(run.outputs, exact, strict=True))
-        return {place: _distance(a, b) for place, (a, b) in pairs}
-    return {}
+    exact: Sequence[Array | None] | str | None
+    try:
+        exact = original.runtime(source_of(wide)).run(feeds)
+    except CannotRunError:
+        exact = meaning(wide, feeds)
+    if exact is None or isinstance(exact, str):
+        return {}
+    pairs = enumerate(zip(run.outputs, exact, strict=True))
+    return {place: _distance(a, b) for place, (a, b) in pairs}
 
 
 def _distance(a: Array | None, b: Array | None) -> float:
@@ -128,7 +130,15 @@ def _distance(a: Array | None, b: Array | None) -> float:
 
 
 def is_open(original: Original, run: Run) -> bool:
-    """Whether another runtime takes the original for something else: ONNX leaves it open."""
+    """Whether ONNX leaves open what the original computes, or the runtime takes it for another.
+
+    Declarations of operators say so; where one is missing, another runtime is asked.
+    """
+    declared = meaning(original.model, run.feeds)
+    if declared == OPEN:
+        return True
+    if declared is not None:
+        return are_other(run.outputs, declared)
     for runtime in runners():
         if runtime is original.runtime:
             continue
@@ -136,9 +146,13 @@ def is_open(original: Original, run: Run) -> bool:
             others = runtime(source_of(original.model)).run(run.feeds)
         except CannotRunError:
             continue
-        pairs = zip(run.outputs, others, strict=True)
-        return any(_is_other(a, b) for a, b in pairs)
+        return are_other(run.outputs, others)
     return False
+
+
+def are_other(outputs: Sequence[Array | None], others: Sequence[Array | None]) -> bool:
+    """Whether two runtimes take a model for something else."""
+    return any(_is_other(a, b) for a, b in zip(outputs, others, strict=True))
 
 
 def _is_other(a: Array | None, b: Array | None) -> bool:

@@ -30,7 +30,7 @@ from rewrite.engine.ledger import EXACT
 Step = Callable[[str], None]  # told what is about to be done: natively, it may end the process
 
 _KEPT = 512
-_NOT_IMPLEMENTED = ("NOT_IMPLEMENTED", "Could not find an implementation")
+_NOT_IMPLEMENTED = ("NOT_IMPLEMENTED", "Could not find an implementation", "No implementation for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """`points`: how many inputs there are, if the runs are on all of them; `eps` as in `differ`."""
+    """`points`: how many inputs there are, if the runs are on all of them; `eps` as in `differ`;
+    `varies`: a second run gives something else."""
 
     model: onnx.ModelProto
     runtime: Runtime
@@ -52,6 +53,7 @@ class Original:
     runs: tuple[Run, ...]
     points: int
     eps: float
+    varies: bool
 
     @property
     def factor(self) -> float:
@@ -118,16 +120,17 @@ def _original(
     if not runs:
         return f"{runtime.name}: it takes none of the inputs"
     points = asked.points if len(runs) == len(asked.feeds) else 0
-    found = Original(model, runtime, runner, tuple(runs), points, coarsest(model))
-    return "it draws random numbers" if _varies(found) else found
+    varies = _draws(model) and differs_from_itself(runner, runs[0])
+    return Original(model, runtime, runner, tuple(runs), points, coarsest(model), varies)
 
 
-def _varies(original: Original) -> bool:
-    """Whether a second run gives something else."""
-    operators = {node.op_type for node in original.model.graph.node}
-    if not operators & {*RANDOM, "Dropout"}:
-        return False
-    run = original.runs[0]
-    again = original.runner.run(run.feeds)
-    pairs = zip(original.names, run.outputs, again, strict=True)
-    return any(differ(name, a, b, EXACT) for name, a, b in pairs)
+def _draws(model: onnx.ModelProto) -> bool:
+    """Whether there are operators that may draw random numbers."""
+    operators = {node.op_type for node in model.graph.node}
+    return bool(operators & {*RANDOM, "Dropout"})
+
+
+def differs_from_itself(runner: Runner, run: Run) -> bool:
+    """Whether two runs on the same inputs give something else."""
+    outputs = runner.run(run.feeds), runner.run(run.feeds)
+    return any(differ("", a, b, EXACT) for a, b in zip(*outputs, strict=True))

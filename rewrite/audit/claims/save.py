@@ -7,6 +7,7 @@ it), NAME.npz (inputs, and the outputs of both), NAME.txt (both models as text, 
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,7 +66,10 @@ def _npz(arrays: Mapping[str, Array]) -> bytes:
     """Types that numpy has not are kept as the numbers that they stand for, in float64."""
     stream = io.BytesIO()
     plain = {n: a if a.dtype.kind in "biufc" else _plain(a) for n, a in arrays.items()}
-    np.savez(stream, **{name: np.asarray(a) for name, a in plain.items()})
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in plain.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
     return stream.getvalue()
 
 

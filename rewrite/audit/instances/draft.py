@@ -10,7 +10,7 @@ and typed again each time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
@@ -20,6 +20,7 @@ from rewrite.audit.feeds import Array
 from rewrite.engine.completion import Completer
 from rewrite.errors import RewriteError
 from rewrite.graph import io
+from rewrite.ops import schemas
 from rewrite.ops.dtypes import integer_range, to_numpy
 from rewrite.schema import DTYPE_OF, DTYPES, Type
 
@@ -38,7 +39,7 @@ LARGEST_BYTES = 1 << 20  # of a model that is still varied
 
 
 class Draft:
-    """A copy of a model that may be changed. `nodes`, `inputs`, `constants` are of the main graph."""
+    """A copy of a model that may be changed. `nodes`, `constants` are those of the main graph."""
 
     __slots__ = ("model",)
 
@@ -151,10 +152,14 @@ def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _ends_inference(node: onnx.NodeProto) -> bool:
-    """Whether ONNX's inference ends the process at the node instead of refusing it."""
+    """Whether inference ends the process at the node instead of refusing it."""
     if node.op_type == "Split":
         counts = [a.i for a in node.attribute if a.name == "num_outputs"]
         return any(count != len(node.output) for count in counts)
+    if node.domain == "com.microsoft" and node.op_type.startswith("QLinear"):
+        # ONNX Runtime reads zero points that are not there
+        schema = schemas.lookup(node.domain, node.op_type, 1)
+        return schema is not None and len(node.input) < len(schema.inputs)
     if node.op_type != "LabelEncoder":
         return False
     given = {a.name.partition("_")[0] for a in node.attribute}
@@ -195,7 +200,9 @@ def dims_of(info: onnx.ValueInfoProto) -> list[int | str | None] | None:
     ]
 
 
-def value_info(name: str, elem: int, dims: object) -> onnx.ValueInfoProto:
+def value_info(
+    name: str, elem: int, dims: Sequence[int | str | None] | None
+) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, elem, dims)
 
 

@@ -28,9 +28,14 @@ from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
 from rewrite.target.target import Target
 
-_ONCE = 0.75  # share of the budget for models with one variation
+_ONCE = 0.6  # share of the budget for models with one variation
 _STALE = 40  # variations of variations in a row that give nothing new
 _MOST_VARIED = 4
+# Kinds that matter together: two of them are tried more often than any two.
+_TOGETHER = (
+    "attribute", "default attribute", "dim everywhere", "dim of one", "dtype", "number",
+    "number near", "one element", "opset", "rank", "shape of a constant",
+)  # fmt: skip
 
 
 def instances_of(
@@ -155,7 +160,9 @@ class Search:
                 kinds = known[place] = changes(parent.model, self.hints)
             if not kinds:
                 continue
-            kind = list(kinds)[int(self.rng.integers(len(kinds)))]
+            together = [kind for kind in _TOGETHER if kind in kinds]
+            among = together if together and self.rng.random() < 0.75 else list(kinds)
+            kind = among[int(self.rng.integers(len(among)))]
             change = kinds[kind][int(self.rng.integers(len(kinds[kind])))]
             found = self._step(_Step(parent, kind, change))
             if found is not None:

@@ -36,7 +36,7 @@ class Budget:
     same wherever it runs.
     """
 
-    firing: int = 40
-    most: int = 400
+    firing: int = 60
+    most: int = 480
     seconds: float = 20.0
     seed: int = 0

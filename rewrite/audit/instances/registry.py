@@ -23,7 +23,7 @@ import onnx
 from rewrite.audit.instances.draft import Draft
 from rewrite.audit.instances.hints import Hints
 
-Make = Callable[[Draft], None | bool]
+Make = Callable[[Draft], bool | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rewrite.audit.claims.result import RuleResult
 
 _SECONDS = 30
-_INSTANCES = 40
+_INSTANCES = 60
 _RATIO = 8  # models that are tried for one that fires
 
 

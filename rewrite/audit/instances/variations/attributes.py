@@ -18,7 +18,9 @@ from rewrite.schema import DTYPE_ATTRIBUTES, DTYPES, AttributeSchema
 # What strings an attribute may be (onnx/defs gives them in words only).
 _WORDS = {
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
-    "mode": ("nearest", "linear", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "avg"),
+    "mode": (
+        "nearest", "linear", "cubic", "constant", "reflect", "edge", "wrap", "DCR", "CRD", "avg",
+    ),
     "coordinate_transformation_mode": (
         "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_crop_and_resize",
     ),
@@ -35,7 +37,7 @@ _FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, 1e30)
 
 @variation("attribute")
 def values(draft: Draft, hints: Hints) -> Iterator[Change]:
-    """An attribute has another value; those that the schema knows and the node does not give, too."""
+    """An attribute has another value, also one that the node does not give."""
     for i, node in enumerate(draft.nodes):
         schema = schemas.lookup(_domain(node), node.op_type, opset_of(draft))
         if schema is None or node.domain == "ai.onnx.ml":  # tables, keys and values of which fit
@@ -88,8 +90,7 @@ def _lists(now: list[int]) -> list[object]:
     found.append(now[::-1])
     found.append([n - len(now) for n in now])
     for place in range(min(len(now), 6)):
-        for step in (1, -1):
-            found.append([n + step * (i == place) for i, n in enumerate(now)])
+        found += [[n + step * (i == place) for i, n in enumerate(now)] for step in (1, -1)]
     if len(now) > 1:  # an empty list has no type
         found += [now[1:], [*now[1:], *now[:1]]]
     return found

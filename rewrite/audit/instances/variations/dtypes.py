@@ -10,9 +10,10 @@ from rewrite.audit.instances.hints import Hints
 from rewrite.audit.instances.registry import Change, variation
 from rewrite.schema import DTYPE_ATTRIBUTES, DTYPES
 
-# A type is exchanged for others of its family first; the rule may name further ones.
+# A type is exchanged for those it stands with; the rule may name further ones.
 _FAMILIES = (
     ("f32", "f16", "f64", "bf16"),
+    ("f32", "s32", "s64", "u8"),
     ("s64", "s32", "s8", "u8", "u64", "s16", "u16", "u32"),
     ("u8", "s8", "u16", "s16", "s32", "u4", "s4"),
     ("bool", "u8"),
@@ -33,7 +34,9 @@ def of_one(draft: Draft, hints: Hints) -> Iterator[Change]:
     names = [v.name for v in draft.open_inputs()] + [t.name for t in draft.constants()]
     for name in names:
         old = _dtype(draft, name)
-        for new in _others(old, hints) if old else ():
+        if old is None:
+            continue
+        for new in _others(old, hints):
             label = f"{name} is {new}"
             yield Change(label, partial(_exchange, old=old, new=new, only=name))
 
