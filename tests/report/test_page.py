@@ -164,6 +164,9 @@ rule odd in clean {
   example fires \"\"\"
     g (float[2] x) => (float[2] y) { a = Abs(x) y = Abs(a) }
   \"\"\"
+  example rejects other \"\"\"
+    g (float[2] x) => (float[2] y) { a = Exp(x) y = Abs(a) }
+  \"\"\"
 }
 """
 
