@@ -158,22 +158,22 @@ RULES = """
 rule odd in clean {
   \"\"\"</script><script>alert(1)</script> & more\"\"\"
   # <b>a comment</b> &amp;
-  match y = Abs(Abs(x))
-  emit y = Abs(x)
-  claim exact
+  match y = Tan(Sin(x))
+  emit y = Tan(x)
+  claim approx(atol=9)
   example fires \"\"\"
-    g (float[2] x) => (float[2] y) { a = Abs(x) y = Abs(a) }
+    g (float[2] x) => (float[2] y) { a = Sin(x) y = Tan(a) }
   \"\"\"
   example rejects other \"\"\"
-    g (float[2] x) => (float[2] y) { a = Exp(x) y = Abs(a) }
+    g (float[2] x) => (float[2] y) { a = Exp(x) y = Tan(a) }
   \"\"\"
 }
 """
 
 
-ABS = parser.parse_model(
+TAN = parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17]> '
-    "g (float[2] x) => (float[2] y) { a = Abs(x)  y = Abs(a) }"
+    "g (float[2] x) => (float[2] y) { a = Sin(x)  y = Tan(a) }"
 )
 
 
@@ -186,7 +186,7 @@ def pack(tmp_path) -> Path:
 
 def test_rules_are_text_as_well(pack):
     """Packs come from anywhere: what they say about themselves is shown, not obeyed."""
-    text = page_of(ABS, "generic", rules=[pack])
+    text = page_of(TAN, "generic", rules=[pack])
     page = Parsed(text)
     assert page.open == []
     assert text.count("<script") == 2
@@ -197,9 +197,9 @@ def test_rules_are_text_as_well(pack):
 
 def test_rules_whose_file_is_gone_are_named(pack):
     target = find_target("generic")
-    result = rewrite.apply(ABS, target="generic", rules=[pack])
+    result = rewrite.apply(TAN, target="generic", rules=[pack])
     matcher = matcher_for(target, [pack])
-    run = Run(io.load(ABS), result.loaded, result.journal, target, matcher)
+    run = Run(io.load(TAN), result.loaded, result.journal, target, matcher)
     (pack / "odd.rules").unlink()
     page = Parsed(make_page(report.build(result, "net.onnx", None, None), run))
     assert "odd" in page.texts
