@@ -37,6 +37,7 @@ EXECUTED = [
         "quantization",
         "running",
         "explain",
+        "authoring",
         "testing",
     )
 ]
