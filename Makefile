@@ -9,7 +9,7 @@ JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test bench check fmt wheel clean
+.PHONY: help env demo test bench audit check fmt wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,15 @@ bench: $(READY) ## time models against onnxruntime and OpenVINO; compile time, m
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	@status=0; for bench in compare compile_time memory_run fusion; do \
 		echo "$$bench:"; $(BIN)/python tests/bench/$$bench.py || status=1; done; exit $$status
+
+audit: $(READY) ## hold the shipped packs to their tests, claims, coverage, mutants and lint
+	@status=0; \
+	$(BIN)/rewrite lint rules -j $(JOBS) || status=1; \
+	$(BIN)/rewrite test rules -j $(JOBS) || status=1; \
+	$(BIN)/rewrite verify rules -j $(JOBS) || status=1; \
+	$(BIN)/rewrite coverage rules -j $(JOBS) --fail-under 95 || status=1; \
+	$(BIN)/rewrite coverage rules -j $(JOBS) --mutate --fail-under 95 || status=1; \
+	exit $$status
 
 check: $(READY) ## formatting, lint, types, rule files
 	$(BIN)/ruff check .
