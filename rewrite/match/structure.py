@@ -70,7 +70,14 @@ def raw_attribute(facts: Facts, node: ir.Node, name: str) -> object:
 
 # Not ir.TensorProtocol: to check a protocol, Python asks for every member, and `nbytes` of strings
 # raises.
-_TENSORS = (ir.Tensor, ir.StringTensor, ir.ExternalTensor, ir.LazyTensor, ir.PackedTensor)
+_TENSORS = (
+    ir.Tensor,
+    ir.TensorProtoTensor,
+    ir.StringTensor,
+    ir.ExternalTensor,
+    ir.LazyTensor,
+    ir.PackedTensor,
+)
 
 
 def as_value(name: str, raw: object) -> object:
