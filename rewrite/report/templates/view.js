@@ -37,10 +37,11 @@ class View {
     if (!this.placed) {
       this.placed = true;
       this.top();
-      if (this.wanted) this.show(this.wanted);
-      this.wanted = null;
     } else if (this.moved) this.look(...middle, scale);
     else this.top();
+    const wanted = this.wanted;
+    this.wanted = null;
+    if (wanted) this.show(wanted);
     this.forget();
     this.clamp();
     this.redraw();
