@@ -39,6 +39,7 @@ EXECUTED = [
         "explain",
         "authoring",
         "testing",
+        "verify",
     )
 ]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
