@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rewrite.audit.coverage.always import Always, is_demanded
 from rewrite.audit.coverage.dtypes import ALL, possible
 from rewrite.audit.coverage.item import Item, excerpt, keyed
 from rewrite.audit.coverage.opsets import (
@@ -17,7 +18,6 @@ from rewrite.audit.coverage.opsets import (
     classes,
     impossible,
     in_force,
-    may_be_absent,
 )
 from rewrite.audit.coverage.order import commuting, differs
 from rewrite.errors import Span
@@ -118,11 +118,12 @@ class _Reader:
         yield from self._branches()
         yield from self._optionals()
         yield from self._orders()
+        always = Always(rule, self.vocabulary, self.classes, self.parents)
         for test in tests_of(rule).every:
-            if is_made(test, rule.pattern):
+            if is_made(test, rule.pattern) or always.is_no_test(test):
                 continue
             yield Item("test", f"{test.key}={TRUE}", test.span, test.words)
-            yield Item("test", f"{test.key}={FALSE}", test.span, test.words, self._always(test))
+            yield Item("test", f"{test.key}={FALSE}", test.span, test.words, always.reason(test))
         yield from self._arms()
         yield from self._dtypes()
         yield from self._opsets(last)
@@ -180,51 +181,6 @@ class _Reader:
             yield Item("order", f"{key}=written", form.span, words)
             yield Item("order", f"{key}=swapped", form.span, words)
 
-    # --- tests
-
-    def _always(self, test: Test) -> str:
-        """Why the test always holds, by the schema; "" where that is not known."""
-        found = [x for x in self.rule.pattern.forms if x.span == test.span]
-        if test.kind == "dtype" and found and all(isinstance(x, f.Any) for x in found):
-            return self._always_typed(found)
-        if test.kind == "present":
-            places = [self.parents.get(x.index) for x in found]
-            if places and all(p is not None and self._never(*p) for p in places):
-                return "the operator has no such operand in the opsets of the rule"
-        if test.kind == "attribute":
-            forms = [x for x in self.rule.pattern.forms if isinstance(x, f.Op)
-                     and any(a.span == test.span for a in x.attributes)]  # fmt: skip
-            name = test.key.partition(".")[2].partition("#")[0]
-            if forms and all(self._lacks(x, name) for x in forms):
-                return f"the operator has no attribute {name} in the opsets of the rule"
-        return ""
-
-    def _always_typed(self, forms: list[f.Form]) -> str:
-        words: set[str] = set()
-        for form in forms:
-            assert isinstance(form, f.Any)
-            assert form.type is not None
-            assert form.type.dtypes is not None
-            for c in self.classes:
-                free = possible(self.rule, form.index, c.high, self.vocabulary, own=False)
-                if not free <= form.type.dtypes:
-                    return ""
-                words |= free
-        return f"the schemas allow {_listed(words)} only" if words else ""
-
-    def _never(self, form: f.Op, place: int) -> bool:
-        versions = self.vocabulary.schemas(*form.operator)
-        known = [s for c in self.classes if (s := in_force(versions, c.high)) is not None]
-        return bool(known) and all(place >= len(s.inputs) for s in known) and not form.variadic
-
-    def _lacks(self, form: f.Op, name: str) -> bool:
-        for operator in form.operators:
-            versions = self.vocabulary.schemas(*operator)
-            known = [s for c in self.classes if (s := in_force(versions, c.high)) is not None]
-            if not known or any(name in s.attributes for s in known):
-                return False
-        return True
-
     # --- the rest
 
     def _arms(self) -> Iterator[Item]:
@@ -272,17 +228,8 @@ class _Reader:
         """Why no element types fit the pattern at this opset."""
         for index, key in typed(self.rule.pattern).items():
             form = self.rule.pattern.forms[index]
-            if self._is_demanded(form) and not possible(self.rule, index, opset, self.vocabulary):
+            if is_demanded(form, self.rule.pattern) and not possible(
+                self.rule, index, opset, self.vocabulary
+            ):
                 return f"no element type fits {key.partition(':')[2]} in this opset"
         return ""
-
-    def _is_demanded(self, form: f.Form) -> bool:
-        """Whether every match has the form."""
-        inside = [c for c in self.rule.pattern.forms if isinstance(c, f.Choice)]
-        return not may_be_absent(form) and not any(
-            x.index == form.index for c in inside for x in f.walk(c)
-        )
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(name for name in DTYPES if name in names)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.report import PackCoverage, Part, Total, by_kind
-from rewrite.audit.coverage.told import percent
+from rewrite.audit.coverage.told import percent, place
 from rewrite.errors import Span
 
 _STYLE = """
@@ -158,7 +158,7 @@ class _Mark:
 def _part(part: Part, pack: PackCoverage, anchor: str) -> str:
     total = Total.of([part])
     name = part.name if part.kind == "rule" else f"pattern {part.name}"
-    where = f"{part.span.file}:{part.span.line}"
+    where = place(part.span)
     head = (
         f'<h3 id="{escape(anchor)}">{escape(name)} <span class="where">'
         f"{total.shown} of {total.items} items, {part.tests} tests, {escape(where)}</span></h3>"

@@ -318,3 +318,44 @@ def test_a_match_that_the_engine_refuses_shows_nothing(tmp_path):
     found = lab(tmp_path, rule("r", body, fires("a", model)))
     assert found.shown("r") == set()
     assert "fired" in found.missing("r")
+
+
+CONV = (
+    "  match c = Conv(x, W: const f32[O, ...], none)\n        y = c * 2\n  where {}\n"
+    "  emit y = Neg(@c(x, W))"
+)
+CONV_MODEL = (
+    "g (float[1,2,4,4] x) => (float[1,3,4,4] y) <float[3,2,1,1] w = {1,2,3,4,5,6}, float k = {2}>"
+    " { c = Conv(x, w)  y = Mul(c, k) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "cannot"),
+    [
+        ("rank(W) >= 1", True),  # no Conv has a kernel of rank 0, whatever the rank of x
+        ("W.rank > 0", True),
+        ("not rank(W) < 1", True),
+        ("rank(W) == 4", False),  # 3 and 5 are ranks of kernels
+        ("rank(W) <= 4", False),
+        ("rank(W) >= 4", False),
+        ("rank(x) >= 1", True),
+    ],
+)
+def test_ranks_that_inference_refuses(tmp_path, condition, cannot):
+    found = lab(tmp_path, rule("r", CONV.format(condition), fires("a", CONV_MODEL)))
+    items = {item.key: item.unreachable for item in found.part("r").items}
+    assert bool(items["where:1=false"]) is cannot
+    assert items["shape:W=false"] == "ONNX's inference refuses operand 2 of Conv with rank 0"
+    assert items["where:1=true"] == ""
+
+
+def test_a_name_in_two_branches_is_met_once(tmp_path):
+    model = "g (float[2] x) => (float[2] y) { m = Relu(x)  y = Neg(m) }"
+    body = "  match y = Neg(Relu(x) | Abs(x))\n  emit y = Neg(x)"
+    found = lab(tmp_path / "a", rule("r", body, fires("a", model)))
+    assert not [i.key for i in found.part("r").items if i.key.startswith("same")]
+    body = "  match y = Neg(Relu(x) * x | Abs(x))\n  emit y = Neg(x)"
+    found = lab(tmp_path / "b", rule("r", body, fires("a", model)))
+    keys = [i.key for i in found.part("r").items if i.key.startswith("same")]
+    assert keys == ["same:x=true", "same:x=false"]  # of the first branch

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import onnx
 
-from rewrite.audit.coverage.suggest.search import Found, Search
+from rewrite.audit.coverage.suggest.search import Found, Search, made
 from rewrite.audit.instances.draft import Draft
 
 MOST_CHANGES = 4  # of a test that fires
@@ -76,7 +76,7 @@ class _Together:
         self.tried += 1
         current = first
         for change in second.changed:
-            model = change.of(current.model)
+            model = made(change, current.model)
             if model is None:
                 return None
             current = replace(current, model=model, changed=(*current.changed, change))

@@ -205,6 +205,13 @@ def _slices(draft: Draft) -> Iterator[Change]:
             label = f"{constant.name} without axis {axis}"
             part = np.take(array, 0, axis)
             yield Change(label, partial(_put, name=constant.name, array=part))
+        for size in (2, 3, 4) if array.size == 1 else ():
+            column = cast(np.arange(size).reshape(size, 1) + 1, str(dtype_of(constant)))
+            label = f"{constant.name} is a column of {size}"
+            yield Change(label, partial(_put, name=constant.name, array=column))
+        if array.ndim == 1 and array.size > 1:
+            label = f"{constant.name} is a column"
+            yield Change(label, partial(_put, name=constant.name, array=array.reshape(-1, 1)))
 
 
 def _put(draft: Draft, name: str, array: Array) -> None:

@@ -157,7 +157,7 @@ class Search:
 
     def changed(self, parent: Found, change: Change) -> Found | None:
         """The model changed, and measured; None where it is none or was met before."""
-        model = change.of(parent.model)
+        model = made(change, parent.model)
         if model is None:
             return None
         data = model.SerializeToString(deterministic=True)
@@ -165,8 +165,8 @@ class Search:
             return None
         self.seen.add(data)
         seen = self.measure.model(model, parent.target)
-        made = (*parent.changed, change)
-        return Found(model, parent.source, made, seen.keys, seen.applied, parent.target)
+        changed = (*parent.changed, change)
+        return Found(model, parent.source, changed, seen.keys, seen.applied, parent.target)
 
     def _note(self, found: Found) -> bool:
         """Keep the model for the keys that it is the smallest for; whether any was new."""
@@ -177,3 +177,11 @@ class Search:
             if known is None or (found.fires, found.size) < (known.fires, known.size):
                 self.best[key] = found
         return new
+
+
+def made(change: Change, model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """The model changed; None where it cannot be: a change of one model may not fit another one."""
+    try:
+        return change.of(model)
+    except (LookupError, AssertionError, ValueError, TypeError):
+        return None
