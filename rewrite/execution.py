@@ -67,7 +67,10 @@ def compile_model(
         if found is None:
             return load(source)
         packs = (rules,) if isinstance(rules, (str, os.PathLike)) else tuple(rules)
-        parts = (stable_text(found), digest_of(found, packs), str(max_class))
+
+        def parts() -> tuple[str, ...]:
+            return stable_text(found), digest_of(found, packs), str(max_class)
+
         return rewritten(source, parts, load)
 
     try:

@@ -28,9 +28,12 @@ WORTH = 0.2  # seconds of rewriting below which nothing is kept
 
 
 def rewritten(
-    model: io.Source, parts: tuple[str, ...], rewrite: Callable[[io.Source], LoadedModel]
+    model: io.Source,
+    parts: Callable[[], tuple[str, ...]],
+    rewrite: Callable[[io.Source], LoadedModel],
 ) -> LoadedModel:
-    """The model rewritten, now or earlier. `parts`: all that it follows from besides the file."""
+    """The model rewritten, now or earlier. `parts`: all that it follows from besides the file,
+    asked for where the model may be kept."""
     file = _place(model, parts)
     if file is None:
         return rewrite(model)
@@ -44,7 +47,7 @@ def rewritten(
     return loaded
 
 
-def _place(model: io.Source, parts: tuple[str, ...]) -> Path | None:
+def _place(model: io.Source, parts: Callable[[], tuple[str, ...]]) -> Path | None:
     """The file under which the model is kept; None where it is not."""
     if not isinstance(model, (str, os.PathLike)) or os.environ.get("REWRITE_CACHE") == "off":
         return None
@@ -58,7 +61,7 @@ def _place(model: io.Source, parts: tuple[str, ...]) -> Path | None:
         digest = hashlib.sha256(path.read_bytes())
     except OSError:  # the loader says what is wrong with it
         return None
-    for part in (*parts, *_program()):
+    for part in (*parts(), *_program()):
         digest.update(len(part).to_bytes(8, "big") + part.encode("utf-8", "surrogateescape"))
     return folder / f"model-{digest.hexdigest()}{store.SUFFIX}"
 

@@ -156,7 +156,7 @@ NUMPY = {"f32": "float32", "f64": "float64", "s32": "int32", "s16": "int16", "s8
 
 
 def _as(array: Array, dtype: str) -> Array:
-    return array.astype(NUMPY[dtype])
+    return array.astype(NUMPY[dtype], copy=False)
 
 
 def widened(dtype: str, to: str) -> Body | None:

@@ -229,3 +229,9 @@ def test_a_constant_of_a_file_is_computed_with_piece_by_piece():
     late = arithmetic("*", working(of_file), weak(2.0)).late
     assert isinstance(late, Arithmetic)
     assert stored(late, np.dtype(np.float32)).tolist() == [3.0, 5.0]
+
+
+def test_the_size_of_numpys_buffer_is_as_before():
+    before = np.getbufsize()
+    arithmetic("*", working(np.ones(3, np.float32)), weak(2.0)).rounded()
+    assert np.getbufsize() == before
