@@ -1,7 +1,7 @@
 """Weights of 3 by 3 convolutions as Winograd's kernels read them.
 
 In: weights (M, C, 3, 3), floats, or integers of at most 9 bits. Out: G w G^T in panels; which
-integers may be used.
+may be used.
 """
 
 from __future__ import annotations
@@ -69,3 +69,9 @@ def is_exact(edge: int, w: Array, x_dtype: str) -> bool:
     bottom = least * positive + most * negative
     bound = 1 << (_BITS[edge] - 1)
     return bool(np.all(top < bound) and np.all(bottom >= -bound))
+
+
+def are_finite(w: Array) -> bool:
+    """Whether all weights are, and not so large that their sum is not."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(w.sum()))

@@ -288,6 +288,39 @@ def test_floats(name: str, isa: Isa, edge: int, force: Force) -> None:
     assert np.all(np.abs(y - exact) <= bound + np.abs(exact) * 2.0**-24)
 
 
+@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: str(isa.vector_bytes))
+@edges
+def test_numbers_that_are_not_finite(edge: int, isa: Isa, force: Force) -> None:
+    """They reach the outputs whose windows they are in, and no others; neither do differences that
+    overflow."""
+    force(edge)
+    rng = np.random.default_rng(10)
+    x = rng.standard_normal((2, 18, 23, 26)).astype(np.float32)
+    w = rng.standard_normal((37, 18, 3, 3)).astype(np.float32)
+    x[0, 3, 0, 0], x[0, 0, 9, 9], x[0, 17, 22, 25] = np.inf, np.nan, -np.inf
+    x[0, 5, 12, 2], x[0, 6, 13, 3] = np.inf, -np.inf
+    x[1, 0, 4, 4], x[1, 0, 4, 6] = 3e38, -3e38
+    w[:, 0] *= np.float32(1e-3)
+    b, pads = np.zeros(37, np.float32), (1, 1, 1, 1)
+    (y,), specs = planned(float_model(x, w, b, pads), {"x": x}, isa=isa, fast_math=True)
+    assert [spec.edge for spec in specs] == [edge]
+    with np.errstate(invalid="ignore"):
+        exact = convolved(x, w, (1, 1), pads, (1, 1))
+    assert 4 * 37 < np.count_nonzero(~np.isfinite(exact)) < 40 * 37
+    assert np.allclose(y, exact, rtol=1e-4, atol=1e-3, equal_nan=True)
+
+
+def test_weights_that_are_not_finite() -> None:
+    x, w, b, pads = floats_of("even")
+    x, w = np.tile(x, (1, 1, 3, 3)), np.tile(w, (1, 1, 1, 1))
+    w[3, 4, 1, 1] = np.inf
+    (y,), specs = planned(float_model(x, w, b, pads), {"x": x})
+    assert specs == []
+    with np.errstate(invalid="ignore"):
+        exact = convolved(x, w, (1, 1), pads, (1, 1)) + b.reshape(-1, 1, 1)
+    assert np.allclose(y, exact, rtol=1e-4, atol=1e-3, equal_nan=True)
+
+
 def test_larger_tiles_are_asked_for() -> None:
     """Errors as a share of the largest output: what the documentation says of each."""
     rng = np.random.default_rng(8)

@@ -12,6 +12,7 @@ from rewrite.codegen.ir import Function
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.conv_product import product_named
 from rewrite.codegen.kernels.conv_tiles import dispatch, first_pixel
+from rewrite.codegen.kernels.winograd_direct import direct_function
 from rewrite.codegen.kernels.winograd_tile import (
     Types,
     back_function,
@@ -86,6 +87,7 @@ class _Blocks:
         self.transform = transform_function(k, spec)
         self.products = {h: _product_function(k, spec, self.types, h) for h in spec.heights}
         self.back = back_function(k, spec)
+        self.direct = "" if spec.x != "f32" else direct_function(k, spec, self.types.columns)
         self.finishes = {w: finish_function(k, spec, w) for w in self.widths()}
         self.depth = self.n.channels
         if self.types.step == 2:
@@ -186,8 +188,14 @@ class _Blocks:
         def back(t: Value) -> None:
             row = f.binary("udiv", tile + t, n.across)
             y, x = row * spec.edge, (tile + t - row * n.across) * spec.edge
-            f.call(self.back, "void", f.at(scratch.sums, t * row_bytes), height * row_bytes, bias,
-                   scratch.outputs)  # fmt: skip
+            odd = f.call(self.back, "i1", f.at(scratch.sums, t * row_bytes), height * row_bytes,
+                         bias, scratch.outputs)  # fmt: skip
+            if self.direct:
+                image_x = f.at(self.x, image * n.x_image * 4)
+                f.if_(odd, lambda: f.call(
+                    self.direct, "void", image_x, y - n.above, x - n.left, n.height, n.width,
+                    n.channels, w, w_place, bias, scratch.outputs,
+                ) and None)  # fmt: skip
             self.finish(panel, [scratch.outputs, y, x, n.out_height, n.out_width, out,
                                 n.out_pixel * BYTES[spec.after.out], *more])  # fmt: skip
 

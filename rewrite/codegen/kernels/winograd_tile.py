@@ -10,8 +10,9 @@ from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Kernel
 from rewrite.codegen.kernels.conv_after import finish, operand_values, pieces
+from rewrite.codegen.kernels.winograd_direct import any_nan, noted
 from rewrite.codegen.kernels.winograd_math import backward, forward, unscaled
-from rewrite.codegen.memory import load, store
+from rewrite.codegen.memory import load, register_type, store
 from rewrite.codegen.types import vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.conv_winograd import Winograd
@@ -124,14 +125,16 @@ def transform_function(k: Kernel, spec: Winograd) -> str:
 
 
 def back_function(k: Kernel, spec: Winograd) -> str:
-    """A^T m A and the bias of one tile, all channels of a panel: outputs[pixel][column]."""
+    """A^T m A and the bias of one tile, all channels of a panel: outputs[pixel][column]. Gives
+    whether floats among them are not finite."""
     name = f"{k.f.name}_back"
     parameters = [("ptr", "cells"), ("i64", "place"), ("ptr", "bias"), ("ptr", "outputs")]
-    f = k.module.function(name, parameters, internal=True)
+    f = k.module.function(name, parameters, "i1", internal=True)
     types = Types(k.isa, spec)
     lanes, reach = k.isa.lanes(types.total), spec.edge + 2
+    floats = types.total == "f32"
 
-    def chunk(c: Value) -> None:
+    def chunk(c: Value, *odd: Value) -> list[Value]:
         at = f.at(f.arg("cells"), c * 4)
         rows = []
         for _ in range(reach):
@@ -144,14 +147,15 @@ def back_function(k: Kernel, spec: Winograd) -> str:
         columns = [backward(f, k.isa, [row[j] for row in rows]) for j in range(spec.edge)]
         for i in range(spec.edge):
             for j in range(spec.edge):
-                value = columns[j][i]
-                if types.total == "s32":
-                    value = unscaled(f, spec.edge, value)
+                value = columns[j][i] if floats else unscaled(f, spec.edge, columns[j][i])
                 to = f.at(f.arg("outputs"), c * 4)
                 f.store(value + bias, f.at(to, (i * spec.edge + j) * types.columns * 4))
+                odd = tuple(noted(f, k.isa, value, before) for before in odd)
+        return list(odd)
 
-    f.loop(0, types.columns, chunk, step=lanes)
-    f.ret()
+    start = [f.zero(register_type("f32", lanes))] if floats else []
+    odd = f.loop(0, types.columns, chunk, start, step=lanes)
+    f.ret(any_nan(f, odd[0]) if floats else f.const(False, "i1"))
     return name
 
 

@@ -21,7 +21,7 @@ from rewrite.plan.conv_source import Conversion, source_of
 from rewrite.plan.conv_window import Frame, frame_of, has_two_or_three, windows_of
 from rewrite.plan.conv_winograd import Filtering, Operands, call_winograd
 from rewrite.plan.conv_winograd_choice import Layer, chosen
-from rewrite.plan.conv_winograd_weights import transformed
+from rewrite.plan.conv_winograd_weights import are_finite, transformed
 from rewrite.plan.instance import Instance
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
 from rewrite.plan.spec import Body
@@ -76,12 +76,14 @@ def depthwise(low: Lowering, op: Instance, frame: Frame, width: int) -> None:
 
 def _filtering(low: Lowering, op: Instance, frame: Frame) -> Filtering | None:
     """Fewer multiplications, where they pay; by larger tiles only where larger errors may be."""
-    if op.known(1) is None or op.dtype(0) != "f32":
+    w = op.known(1)
+    if w is None or op.dtype(0) != "f32":
         return None
     images = op.shape(0)[0]
     channels, depth = op.shape(1)[:2]
     layer = Layer(frame, op.integer("group", 1), images, depth, channels, "f32", "plain", 1)
-    return chosen(low.machine, layer, (2, 4) if low.fast_math else (2,))
+    how = chosen(low.machine, layer, (2, 4) if low.fast_math else (2,))
+    return how if how is None or are_finite(w) else None
 
 
 def filtered(low: Lowering, op: Instance, frame: Frame, how: Filtering) -> None:
