@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rewrite.graph.nodes import PROVENANCE
+from rewrite.graph.outline import OUTLINED
 from rewrite.report.picture import Cell, Picture
 from rewrite.report.provenance import Application, Provenance
 from rewrite.report.rules import Told
@@ -19,6 +21,7 @@ KINDS = ("operator", "constant", "input", "output", "group", "function", "contro
 FATES = ("", "kept", "rewritten", "folded", "constant", "gone", "made", "moved")
 
 Columns = dict[str, Any]
+_NOTES = "rewrite."  # how the keys of our metadata begin
 
 
 class Strings:
@@ -139,6 +142,13 @@ def _label(cell: Cell) -> str:
 
 
 def _attributes(cell: Cell) -> list[str]:
-    if cell.node is None or cell.kind == "constant":
+    """The attributes of a node, and what was noted on it besides the names told elsewhere."""
+    node = cell.node
+    if node is None or cell.kind == "constant":
         return []
-    return [attribute_text(attribute) for attribute in cell.node.attributes.values()]
+    notes = [
+        shown(f"{key}={value}")
+        for key, value in sorted(node.metadata_props.items())
+        if key.startswith(_NOTES) and key not in (PROVENANCE, OUTLINED)
+    ]
+    return [*map(attribute_text, node.attributes.values()), *notes]

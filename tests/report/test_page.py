@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -246,6 +249,22 @@ def test_weights_are_not_in_it():
 def test_the_same_model_gives_the_same_page():
     assert without_times(page_of(small())) == without_times(small_page())
     assert without_times(small_page()) != small_page()
+
+
+def test_hash_seeds_make_no_difference(tmp_path):
+    onnx.save(small(), tmp_path / "net.onnx")
+    pages = []
+    for seed in "12":
+        command = [sys.executable, "-m", "rewrite", "apply", "net.onnx", "--target", "hexagon"]
+        subprocess.run(
+            [*command, "--dry-run", "--report", "net.html"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        pages.append(without_times((tmp_path / "net.html").read_text(encoding="utf-8")))
+    assert pages[0] == pages[1]
 
 
 def test_a_model_of_5000_nodes():

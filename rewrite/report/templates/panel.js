@@ -94,6 +94,8 @@ class Panel {
       lines.push(make("p", {}, fate === "made" ? "Made by " : "Rewritten by ",
         application.rule >= 0 ? this.ruleLink(application.rule) : "a rule"));
       lines.push(make("p", { class: "hint" }, text(application.summary)));
+      const rule = rules[application.rule];
+      if (rule) lines.push(make("p", {}, rule.doc), make("p", { class: "hint" }, `Claims ${rule.claim}.`));
     } else lines.push(make("p", {}, this.fateWords(fate)));
     const group = graph.around(cell, "group");
     if (group >= 0) lines.push(make("p", {}, "Inside of the kernel ", this.cellLink(view, group)));

@@ -3,8 +3,8 @@
 const MOST_FOUND = 60;
 
 class Finder {
-  constructor(input, list, choose, ruleCells) {
-    Object.assign(this, { input, list, choose, ruleCells, found: [], at: -1 });
+  constructor(input, list, choose) {
+    Object.assign(this, { input, list, choose, found: [], at: -1 });
     input.addEventListener("input", () => this.find());
     input.addEventListener("focus", () => { if (input.value) this.find(); });
     input.addEventListener("keydown", (event) => this.key(event));

@@ -230,31 +230,42 @@ class View {
 
   // --- events ---
 
+  place(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  onRail(px) { return this.hasRail() && px > this.width - RAIL; }
+
   listen() {
-    const { canvas } = this;
-    const place = (event) => {
-      const box = canvas.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
-    };
-    const onRail = (px) => this.hasRail() && px > this.width - RAIL;
-    canvas.addEventListener("wheel", (event) => {
-      const [px, py] = place(event), unit = event.deltaMode === 1 ? 24 : event.deltaMode === 2 ? this.height : 1;
+    this.canvas.addEventListener("wheel", (event) => {
+      const [px, py] = this.place(event), unit = event.deltaMode === 1 ? 24 : event.deltaMode === 2 ? this.height : 1;
       let moved = true;
       if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(-event.deltaY * unit * 0.004), px, py);
       else moved = this.pan(event.shiftKey ? -event.deltaY * unit : -event.deltaX * unit, event.shiftKey ? 0 : -event.deltaY * unit);
       if (moved) event.preventDefault();
     }, { passive: false });
+    this.canvas.addEventListener("dblclick", (event) => {
+      const [px, py] = this.place(event);
+      if (!this.onRail(px)) this.zoom(event.shiftKey ? 0.5 : 2, px, py);
+    });
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.listenToPointer();
+  }
+
+  listenToPointer() {
+    const { canvas } = this;
     canvas.addEventListener("pointerdown", (event) => {
-      const [px, py] = place(event);
+      const [px, py] = this.place(event);
       canvas.setPointerCapture(event.pointerId);
       this.pointers.set(event.pointerId, [px, py]);
       this.still = this.pointers.size === 1;
-      this.railed = onRail(px);
+      this.railed = this.onRail(px);
       if (this.railed) this.jumpTo(px, py);
     });
     canvas.addEventListener("pointermove", (event) => {
-      const [px, py] = place(event), last = this.pointers.get(event.pointerId);
-      if (!last) { canvas.classList.toggle("over", !onRail(px) && this.at(px, py) >= 0); return; }
+      const [px, py] = this.place(event), last = this.pointers.get(event.pointerId);
+      if (!last) { canvas.classList.toggle("over", !this.onRail(px) && this.at(px, py) >= 0); return; }
       if (this.still && Math.hypot(px - last[0], py - last[1]) < 4) return;
       this.still = false;
       canvas.classList.add("moving");
@@ -264,17 +275,12 @@ class View {
       this.pointers.set(event.pointerId, [px, py]);
     });
     const up = (event) => {
-      const [px, py] = place(event);
+      const [px, py] = this.place(event);
       if (this.pointers.delete(event.pointerId) && this.still && !this.railed && event.type === "pointerup") this.choose(this, this.at(px, py));
       canvas.classList.remove("moving");
     };
     canvas.addEventListener("pointerup", up);
     canvas.addEventListener("pointercancel", up);
-    canvas.addEventListener("dblclick", (event) => {
-      const [px, py] = place(event);
-      if (!onRail(px)) this.zoom(event.shiftKey ? 0.5 : 2, px, py);
-    });
-    canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
   pinch(pointer, px, py) {
