@@ -30,7 +30,7 @@ REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`key` names the test in its rule and begins with the code, `words` is the text of the test;
+    """`key` names the test in its rule, mostly by the code, `words` is the text of the test;
     both are "" where it is no test."""
 
     code: str
@@ -43,7 +43,9 @@ class Reason:
         return because == self.key or because in self.text or because in self.words
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.key or self.code})"
+        named = self.key.partition(":")[0] == self.code
+        where = self.key if named else ", ".join(filter(None, (self.code, self.key)))
+        return f"{self.text} ({where})"
 
 
 def reasons(

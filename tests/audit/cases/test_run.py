@@ -149,6 +149,10 @@ def test_rules_that_do_not_fire(case):
             "  rejects: dtype\n  because: dtype:c",
             "g (int32[2] x) => (int32[2] y) <int32 c = {4}> { y = Div(x, c) }",
         ),
+        (
+            "  rejects: overridable\n  because: const:c",
+            "g (float[2] x, float c = {4}) => (float[2] y) { y = Div(x, c) }",
+        ),
         ("  rejects: operator", "g (float[2] x) => (float[2] y) { y = Relu(x) }"),
     ],
 )
@@ -168,6 +172,14 @@ def test_reasons_that_fail(case, keys, expected, words):
     outcome = case(keys, VECTOR)
     assert told(outcome) == expected
     assert words in outcome.problem.message
+
+
+def test_a_reason_is_told_with_its_code_and_its_test(case):
+    before = "g (float[2] x, float c = {4}) => (float[2] y) { y = Div(x, c) }"
+    assert case("  rejects: where", before).problem.message.endswith("(overridable, const:c)")
+    assert case("  rejects: const", VECTOR).problem.message.endswith("does not hold (where:1)")
+    relu = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    assert case("  rejects: where", relu).problem.message.endswith("(operator)")
 
 
 def test_an_application_that_is_refused(case):
