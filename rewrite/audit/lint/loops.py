@@ -1,6 +1,6 @@
 """Examples rewritten to the end: which rules go on for ever.
 
-In: the examples that fire, the matchers of a pack. Out: `Loop`s, found by the engine's own watch.
+In: an example that fires, the matchers of a pack. Out: `Loop`s, found by the engine's own watch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rewrite.errors import RewriteError
 from rewrite.match.matcher import Matcher
 from rewrite.target.target import Target
 
+_LAST = 8  # applications at the end of a run, which are those of the loop
 _LIMITS = Limits(applications=500, seconds=20.0, rounds=30)
 
 
@@ -26,17 +27,12 @@ class Loop:
     witness: Witness
 
 
-def find_loops(
-    witnesses: Sequence[Witness], matchers: Sequence[tuple[Target, Matcher]]
-) -> Iterator[Loop]:
-    """Each rule on its own examples, first alone and then with all rules of the pack."""
-    for witness in witnesses:
-        if not witness.fires:
-            continue
-        for target, matcher in matchers:
-            alone = [e for e in matcher.entries if e.rule.name == witness.rule]
-            for chosen in (Matcher(alone, target), matcher):
-                yield from _run(witness, chosen, target)
+def find_loops(witness: Witness, matchers: Sequence[tuple[Target, Matcher]]) -> Iterator[Loop]:
+    """A rule on an example of its own, first alone and then with all rules of the pack."""
+    for target, matcher in matchers:
+        alone = [e for e in matcher.entries if e.rule.name == witness.rule]
+        for chosen in (Matcher(alone, target), matcher):
+            yield from _run(witness, chosen, target)
 
 
 def _run(witness: Witness, matcher: Matcher, target: Target) -> Iterator[Loop]:
@@ -47,8 +43,6 @@ def _run(witness: Witness, matcher: Matcher, target: Target) -> Iterator[Loop]:
         journal = driver.run(loaded, matcher, target, _LIMITS)
     except RewriteError:  # `rewrite test` says what is wrong with the example
         return
-    for cycle in journal.cycles:
-        yield Loop(cycle.rules, witness)
-    if not journal.cycles and journal.stop.reason.startswith("limit"):
-        last = dict.fromkeys(a.rule for a in journal.applied[-8:])
-        yield Loop((*last, next(iter(last), witness.rule)), witness)
+    if journal.cycles or journal.stop.reason.startswith("limit"):
+        last = tuple(dict.fromkeys(a.rule for a in journal.applied[-_LAST:]))
+        yield Loop((*last, last[0]) if last else (witness.rule,), witness)

@@ -116,6 +116,10 @@ class Subject:
         targets = self.targets if asks else self.targets[:1]
         return [(target, matching.Matcher(entries, target)) for target in targets]
 
+    def matchers_of(self, rule: str) -> Sequence[tuple[Target, matching.Matcher]]:
+        """Those under which the rule may do different things."""
+        return self.matchers if asks_target(self.expanded[rule]) else self.matchers[:1]
+
     # --- models
 
     @cached_property

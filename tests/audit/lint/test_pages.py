@@ -11,9 +11,9 @@ from rewrite.audit.lint.pages import example, manifest
 from rewrite.audit.lint.registry import Check, checks
 from rewrite.audit.lint.run import lint_pack
 from rewrite.audit.lint.subject import open_pack
+from tests.audit.lint.packs import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[3]
-MANIFEST = "name: page\ndoc: A page.\nopset: [7, 26]\nexample_opset: 18\n"
 
 
 def codes(folder: Path, check: Check, kind: str) -> list[str]:

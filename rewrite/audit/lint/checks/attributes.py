@@ -62,7 +62,8 @@ def ignored_and_not_without_meaning(subject: Subject) -> Iterator[Found]:
     for rule in subject.own():
         if rule.group is not None and not rule.emit:
             continue  # the nodes stay as they are
-        for one in changed(rule, subject.witnesses, subject.matchers, subject.operators):
+        matchers = subject.matchers_of(rule.name)
+        for one in changed(rule, subject.witnesses, matchers, subject.operators):
             name = one.ignored.attribute
             message = f"the ignored attribute `{name}` of {one.ignored.operator} matters"
             hint = f"with {name} = {one.value} in `{one.witness.label}`: {one.difference}"

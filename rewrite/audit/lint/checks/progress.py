@@ -151,9 +151,9 @@ def loops(subject: Subject) -> Iterator[Found]:
     }
     ```
     '''
-    own = [w for w in subject.witnesses if w.rule in subject.written]
+    own = [w for w in subject.witnesses if w.rule in subject.written and w.fires]
     told: set[frozenset[str]] = set()
-    for loop in find_loops(own, subject.matchers):
+    for loop in (x for w in own for x in find_loops(w, subject.matchers_of(w.rule))):
         names = [name for name in dict.fromkeys(loop.rules) if name in subject.written]
         if not names or frozenset(loop.rules) in told:
             continue
