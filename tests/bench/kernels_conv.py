@@ -1,6 +1,6 @@
 """Convolutions and pools beside onnxruntime: one thread, turn by turn, in CPU time.
 
-    python tests/bench/kernels_conv.py [--seconds 2] [NAME...]
+    python tests/bench/kernels_conv.py [--seconds 2] [--fast-math] [NAME...]
 
 Each case is a chain of equal layers, so that neither side's conversions at the edges of the graph
 count for much. Prints microseconds per layer, of our kernels alone too (without conversions at the
@@ -43,6 +43,7 @@ FLOATS: dict[str, tuple[int, tuple[int, int], tuple[int, ...], int, int, bool]] 
     "7x7 s2 224.3-64": (1, (224, 224), (3, 64), 7, 2, False),
     "3x3 s2 320.3-16": (1, (320, 320), (3, 16), 3, 2, False),
     "3x3 80.24-24": (4, (80, 80), (24, 24), 3, 1, False),
+    "3x3 40.96-24": (4, (40, 40), (96, 24), 3, 1, False),
     "dw3 112.32": (4, (112, 112), (32, 32), 3, 1, True),
     "dw3 56.144": (4, (56, 56), (144, 144), 3, 1, True),
     "dw3 14.384": (4, (14, 14), (384, 384), 3, 1, True),
@@ -118,9 +119,9 @@ def byte_chain(name: str) -> tuple[onnx.ModelProto, dict[str, Array], int, int]:
 
 
 def ours(
-    model: onnx.ModelProto, feeds: dict[str, Array]
+    model: onnx.ModelProto, feeds: dict[str, Array], fast_math: bool = False
 ) -> tuple[Callable[[], list[Array]], Session]:
-    session = Session(io.load(model), Options(strict=True))
+    session = Session(io.load(model), Options(strict=True, fast_math=fast_math))
     return lambda: list(session.run(feeds).values()), session
 
 
@@ -165,6 +166,7 @@ def compare(functions: list[Callable[[], list[Array]]], seconds: float) -> list[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--fast-math", action="store_true")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     titles = ("ours", "kernels", "peer", "GF/s", "peer/ours")
@@ -175,7 +177,7 @@ def main() -> None:
             if given.names and not any(n in full for n in given.names):
                 continue
             model, feeds, layers, flops = chain(name)
-            (mine, session), other = ours(model, feeds), peer(model, feeds)
+            (mine, session), other = ours(model, feeds, given.fast_math), peer(model, feeds)
             a, b = (f()[0].astype(np.float64) for f in (mine, other))
             error = np.abs(a - b).max() / np.abs(b).max()
             here, there = compare([mine, other], given.seconds)

@@ -39,6 +39,33 @@ def test_files_of_types_that_numpy_does_not_know_are_taken(folder, capsys):
     assert "error[RW808]" in capsys.readouterr().err
 
 
+def test_fast_math_is_asked_for(folder, capsys):
+    """F(4x4, 3x3) has other roundings, within the bound that docs/running.md states."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 64, 28, 28)).astype(np.float32)
+    w = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    ports = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, x.shape) for name in "xy"
+    ]
+    weights = [onnx.numpy_helper.from_array(w, "w")]
+    graph = onnx.helper.make_graph([node], "net", ports[:1], ports[1:], weights)
+    imports = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=9), "conv.onnx")
+    np.save("x.npy", x)
+    found = []
+    for more in ([], ["--fast-math"]):
+        assert main(["run", "conv.onnx", "--input", "x=x.npy", "-o", "out.npz", *more]) == 0
+        found.append(np.load("out.npz")["y"].astype(np.float64))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x[0].astype(np.float64), ((0, 0), (1, 1), (1, 1))), (3, 3), (1, 2)
+    )
+    exact = np.tensordot(w.astype(np.float64), windows, ([1, 2, 3], [0, 3, 4]))
+    plain, fast = (np.abs(y[0] - exact).max() / np.abs(exact).max() for y in found)
+    assert plain < 1e-6
+    assert plain < fast < 1e-5
+
+
 def test_types_that_numpy_does_not_know_are_timed(folder, capsys):
     assert main(["bench", "bfloat16.onnx", "--turns", "1"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("rewrite ")
