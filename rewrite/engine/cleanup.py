@@ -42,7 +42,7 @@ class Tidier:
         self.log = log
         self.drift = drift
         self._digests: dict[ir.Value, Hashable] = {}
-        self._samples: dict[ir.Value, bytes] = {}
+        self._forms: dict[ir.Value, Hashable] = {}
         self._hashed = 0
 
     def run(self) -> list[ir.Value]:
@@ -82,11 +82,9 @@ class Tidier:
         """Let users of equal initializers use the first of them."""
         alike: dict[Hashable, list[ir.Value]] = {}
         for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is None or self._is_fixed(value) or nbytes(tensor) > _LARGE:
-                continue
-            key = (tensor.dtype, tuple(tensor.shape), self._sample(value))
-            alike.setdefault(key, []).append(value)
+            form = self._form(value)
+            if form is not None and not self._is_fixed(value):
+                alike.setdefault(form, []).append(value)
         kept: list[ir.Value] = []
         for values in alike.values():
             if len(values) < 2:
@@ -103,18 +101,21 @@ class Tidier:
         self.log.clean("duplicate", len(kept))
         return list(dict.fromkeys(kept))
 
-    def _sample(self, value: ir.Value) -> bytes:
-        """Some elements of a large constant: those that differ there are not read in full."""
-        found = self._samples.get(value)
-        if found is None:
-            tensor = value.const_value
-            assert tensor is not None
-            found = b""
-            if nbytes(tensor) > _SMALL and tensor.dtype != ir.DataType.STRING:
+    def _form(self, value: ir.Value) -> Hashable:
+        """Type, shape and some elements of a constant: those that differ there are not read in
+        full. None for what is not compared."""
+        if value in self._forms:
+            return self._forms[value]
+        tensor, form = value.const_value, None
+        if tensor is not None:
+            size, sample = nbytes(tensor), b""
+            if _SMALL < size <= _LARGE and tensor.dtype != ir.DataType.STRING:
                 flat = elements(tensor).reshape(-1)
-                found = flat[:: max(1, flat.size // _SAMPLED)].tobytes()
-            self._samples[value] = found
-        return found
+                sample = flat[:: max(1, flat.size // _SAMPLED)].tobytes()
+            if size <= _LARGE:
+                form = (tensor.dtype, tuple(tensor.shape), sample)
+        self._forms[value] = form
+        return form
 
     def _is_fixed(self, value: ir.Value) -> bool:
         """Whether the signature or something outside the graph names the value."""
@@ -148,7 +149,7 @@ class Tidier:
             rewire(usage.node, usage.idx, keeper)
         drop_initializer(self.facts, value)
         self._digests.pop(value, None)
-        self._samples.pop(value, None)
+        self._forms.pop(value, None)
 
     # --- nodes ---------------------------------------------------------------------------------
 
