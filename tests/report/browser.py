@@ -44,13 +44,12 @@ class Browser:
                 env={**os.environ, "HOME": str(self.folder)},
             )
         self.port = self._port(log)
+        # Without a sandbox: root and most containers cannot have one, and the pages are our own.
         flags = [
-            "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--no-sandbox", "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             "--force-device-scale-factor=1", f"--window-size={self.size[0]},{self.size[1]}",
             f"--user-data-dir={self.folder / 'profile'}",
         ]  # fmt: skip
-        if os.geteuid() == 0:
-            flags.append("--no-sandbox")  # it refuses to run for root otherwise
         options = {
             "binary": shutil.which("chromium"),
             "args": flags,
