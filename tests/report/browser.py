@@ -46,7 +46,8 @@ class Browser:
         self.port = self._port(log)
         # Without a sandbox: root and most containers cannot have one, and the pages are our own.
         flags = [
-            "--no-sandbox", "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--no-sandbox", "--headless=new", "--disable-gpu", "--disable-dev-shm-usage",
+            "--no-first-run",
             "--force-device-scale-factor=1", f"--window-size={self.size[0]},{self.size[1]}",
             f"--user-data-dir={self.folder / 'profile'}",
         ]  # fmt: skip
