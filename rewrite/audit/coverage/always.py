@@ -59,18 +59,23 @@ class Always:
         named = list(_named(self.rule.pattern))
         here = [(n, x) for n, x, span in named if span == test.span]
         return bool(here) and not any(
-            other == name and x.index != y.index and not self._exclude(x, y)
+            name in self._starts
+            or any(
+                other == name and y.index < x.index and not self._exclude(x, y)
+                for other, y, _ in named
+            )
             for name, x in here
-            for other, y, _ in named
-            if y.index < x.index or y in self._starts
         )
 
     @property
-    def _starts(self) -> list[f.Form]:
-        """What matching starts from: a statement's name is bound there before its operands."""
+    def _starts(self) -> frozenset[str | None]:
+        """Names that are bound before any form is met: of the statements that matching starts from.
+
+        Any other statement is met, and named, where the first form mentions it.
+        """
         pattern = self.rule.pattern
         indices = [pattern.anchor, *(step.statement for step in pattern.forward)]
-        return [pattern.statements[i].form for i in indices]
+        return frozenset(name for i in indices for name in pattern.statements[i].names)
 
     def _exclude(self, x: f.Form, y: f.Form) -> bool:
         """Whether the two lie in different branches of one alternative."""
@@ -145,10 +150,6 @@ def is_demanded(form: f.Form, pattern: f.Pattern) -> bool:
 
 def _named(pattern: f.Pattern) -> Iterator[tuple[str, f.Form, object]]:
     """Names, the forms that mention them, where they stand."""
-    for statement in pattern.statements:
-        for name in statement.names:
-            if name is not None and not isinstance(statement, f.Each):
-                yield name, statement.form, statement.span
     for form in pattern.forms:
         if isinstance(form, (f.Any, f.Reference)) and form.name is not None:
             yield form.name, form, form.span

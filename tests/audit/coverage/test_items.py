@@ -355,6 +355,9 @@ def test_a_name_in_two_branches_is_met_once(tmp_path):
     body = "  match y = Neg(Relu(x) | Abs(x))\n  emit y = Neg(x)"
     found = lab(tmp_path / "a", rule("r", body, fires("a", model)))
     assert not [i.key for i in found.part("r").items if i.key.startswith("same")]
+    body = "  match t = Sin(x)\n        y = Neg(Relu(t) | Abs(t))\n  emit y = Neg(x)"
+    found = lab(tmp_path / "c", rule("r", body, fires("a", model)))
+    assert not [i.key for i in found.part("r").items if i.key.startswith("same")]
     body = "  match y = Neg(Relu(x) * x | Abs(x))\n  emit y = Neg(x)"
     found = lab(tmp_path / "b", rule("r", body, fires("a", model)))
     keys = [i.key for i in found.part("r").items if i.key.startswith("same")]

@@ -1,7 +1,7 @@
 """Variations that coverage wants besides those of rewrite/audit/instances.
 
 In: a `Draft`. Out: `Change`s: an optional operand that is given, an operand that is another value,
-an element type that no rule of the family names, a constant of a lower rank.
+a flag that is set, more or fewer operands, an input that an operator computes; see also types.py.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import partial
 import numpy as np
 import onnx
 
+from rewrite.audit.coverage.suggest.types import any_dtype, ranks, slices
 from rewrite.audit.feeds import Array
 from rewrite.audit.instances.draft import (
     Draft,
     array_of,
     cast,
     dims_of,
-    dtype_of,
     tensor,
     value_info,
 )
@@ -31,20 +31,21 @@ from rewrite.ops import schemas
 from rewrite.schema import DTYPES, OpSchema
 
 _MOST_OPERANDS = 6  # behind those given that are tried
-_MOST_ELEMENTS = 4096
 _AXES = (0, 1, -1)
 
 
-def further(draft: Draft) -> dict[str, list[Change]]:
-    """By kind."""
+def further(draft: Draft, words: Iterable[str]) -> dict[str, list[Change]]:
+    """By kind. `words`: strings of the rule, some of which are names of operators."""
     return {
         "present operand": list(_present(draft, _dtypes(draft))),
         "another operand": list(_another(draft)),
-        "any dtype": list(_any_dtype(draft)),
-        "slice of a constant": list(_slices(draft)),
+        "any dtype": list(any_dtype(draft)),
+        "slice of a constant": list(slices(draft)),
         "given operand": list(_given(draft)),
         "flag": list(_flags(draft)),
-        "more ranks": list(_ranks(draft)),
+        "more ranks": list(ranks(draft)),
+        "number of operands": list(_counts(draft)),
+        "computed by": list(_computed(draft, words)),
     }
 
 
@@ -176,48 +177,6 @@ def _compute(draft: Draft, index: int, place: int) -> None:
     draft.graph.node.insert(index, onnx.helper.make_node("Identity", [name], [made]))
 
 
-def _any_dtype(draft: Draft) -> Iterator[Change]:
-    """One element type becomes another one wherever it stands, whatever the rule names."""
-    present = [dtype_of(v) for v in (*draft.graph.input, *draft.constants())]
-    for old in dict.fromkeys(t for t in present if t in _EXCHANGED):
-        for new in _EXCHANGED:
-            if new != old:
-                yield Change(f"{old} to {new}", partial(_exchange_dtype, old=old, new=new))
-
-
-_EXCHANGED = ("f32", "s32", "s64", "f16", "f64", "u8", "s8", "u16", "s16", "u32", "u64", "bool")
-
-
-def _exchange_dtype(draft: Draft, old: str, new: str) -> None:
-    for constant in draft.constants():
-        if dtype_of(constant) == old:
-            draft.set_constant(constant.name, cast(array_of(constant), new))
-    for given in draft.graph.input:
-        if dtype_of(given) == old:
-            given.type.tensor_type.elem_type = DTYPES[new]
-
-
-def _slices(draft: Draft) -> Iterator[Change]:
-    """A constant without one of its axes."""
-    for constant in draft.constants():
-        array = array_of(constant)
-        for axis in range(array.ndim if 0 < array.size <= _MOST_ELEMENTS else 0):
-            label = f"{constant.name} without axis {axis}"
-            part = np.take(array, 0, axis)
-            yield Change(label, partial(_put, name=constant.name, array=part))
-        for size in (2, 3, 4) if array.size == 1 else ():
-            column = cast(np.arange(size).reshape(size, 1) + 1, str(dtype_of(constant)))
-            label = f"{constant.name} is a column of {size}"
-            yield Change(label, partial(_put, name=constant.name, array=column))
-        if array.ndim == 1 and array.size > 1:
-            label = f"{constant.name} is a column"
-            yield Change(label, partial(_put, name=constant.name, array=array.reshape(-1, 1)))
-
-
-def _put(draft: Draft, name: str, array: Array) -> None:
-    draft.set_constant(name, array)
-
-
 def _given(draft: Draft) -> Iterator[Change]:
     """One of several uses of a constant is an input."""
     for index, node in enumerate(draft.nodes):
@@ -260,21 +219,49 @@ def _raise_flag(draft: Draft, index: int, name: str) -> None:
         node.output.append(draft.fresh(output.name))
 
 
-def _ranks(draft: Draft) -> Iterator[Change]:
-    """Several sizes more in front, of all inputs or of one."""
-    names = [v.name for v in draft.open_inputs()]
-    for count in (2, 3):
-        for some in [names, *([name] for name in names if len(names) > 1)]:
-            label = f"{count} sizes in front of {' and '.join(some)}"
-            yield Change(label, partial(_deepen, names=some, count=count))
+def _counts(draft: Draft) -> Iterator[Change]:
+    """One operand fewer of an operator that takes any number, or the last one twice."""
+    for index, node in enumerate(draft.nodes):
+        schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
+        if schema is None or not schema.inputs or schema.inputs[-1].option != "variadic":
+            continue
+        for place in range(len(node.input) if len(node.input) > 1 else 0):
+            label = f"{node.op_type} without operand {place + 1}"
+            yield Change(label, partial(_drop, index=index, place=place))
+        label = f"{node.op_type} with its last operand twice"
+        yield Change(label, partial(_repeat, index=index))
 
 
-def _deepen(draft: Draft, names: list[str], count: int) -> bool:
-    for name in names:
+def _drop(draft: Draft, index: int, place: int) -> None:
+    del draft.graph.node[index].input[place]
+
+
+def _repeat(draft: Draft, index: int) -> None:
+    node = draft.graph.node[index]
+    node.input.append(node.input[-1])
+
+
+def _computed(draft: Draft, words: Iterable[str]) -> Iterator[Change]:
+    """An input comes from an operator that the rule asks for by name."""
+    for word in words:
+        schema = schemas.lookup("", word, opset_of(draft))
+        if schema is None or not 1 <= len(schema.inputs) <= 3:
+            continue
+        count = sum(p.option == "single" for p in schema.inputs)
+        for given in draft.open_inputs() if 1 <= count <= 2 else ():
+            label = f"{given.name} from {word}"
+            yield Change(label, partial(_insert, name=given.name, operator=word, count=count))
+
+
+def _insert(draft: Draft, name: str, operator: str, count: int) -> None:
+    made = draft.fresh(f"{name}_from")
+    for node in draft.nodes:
+        node.input[:] = [made if n == name else n for n in node.input]
+    operands = [name]
+    if count == 2:
         given = draft.input(name)
-        dims = None if given is None else dims_of(given)
-        if given is None or dims is None:
-            return False
-        elem = given.type.tensor_type.elem_type
-        given.CopyFrom(value_info(name, elem, [*range(1, count + 1), *dims]))
-    return True
+        copy = draft.graph.input.add()
+        copy.CopyFrom(given)
+        copy.name = draft.fresh(f"{name}_other")
+        operands.append(copy.name)
+    draft.graph.node.insert(0, onnx.helper.make_node(operator, operands, [made]))

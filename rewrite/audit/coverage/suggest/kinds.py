@@ -19,7 +19,8 @@ _BRANCHES = ("branch", "present operand", "absent operand", "surroundings", "ord
 _ANY = (
     "attribute", *_SHAPES, *_NUMBERS, "second use", "constness", "dtype", "dtype of one",
     "any dtype", "present operand", "absent operand", "another operand", "surroundings",
-    "default attribute", "shared constants", "repeated operands",
+    "default attribute", "number of operands", "computed by", "shared constants",
+    "repeated operands",
 )  # fmt: skip
 
 # Of a test that should not hold, by the kind of the test.

@@ -4,9 +4,10 @@ In: a `Measure`, the models of the rule's tests, the keys that are wanted. Out: 
 key the smallest model met that shows it.
 
 Seeds are the models of tests, those on which the rule fires first. Each is changed once; then the
-models that showed something new are changed once more. For a key only those variations are tried
-that may show it. Everything is tried in one order, so that the result does not depend on the
-machine unless its time is used up.
+models that showed something new are changed once more; then, for what is left, models on which the
+rule still fires are changed at random. For a key only those variations are tried that may show it.
+The order is always the same, so that the result does not depend on the machine unless its time is
+used up.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx
 
 from rewrite.audit.cases.case import TestModel
@@ -32,6 +34,9 @@ SECONDS = 8.0  # of the processor, for one rule
 _FEW, _MANY = 8, 100  # kinds of variations that are tried for an item
 _MOST_SEEDS = 8
 _MOST_PARENTS = 24  # models that are changed once more
+_WALK_SECONDS = 4.0
+_MOST_STEPS = 1000  # of a walk at random
+_MOST_CHANGED = 4
 _MOST_OF_KIND = 160  # changes of one kind of one model
 
 
@@ -83,6 +88,7 @@ class Search:
             others = [p for p in self.parents if not p.fires]
             for parent in [*firing, *others][:_MOST_PARENTS]:
                 self._vary(parent)
+        self._walk([*(seed for seed in seeds if seed.fires), *firing])
 
     @property
     def open(self) -> list[Item]:
@@ -132,6 +138,29 @@ class Search:
                     break
                 self._try(parent, change)
 
+    def _walk(self, parents: list[Found]) -> None:
+        """Changes of changed models at random, as long as the rule fires, for what is left."""
+        rng = np.random.default_rng(len(self.wanted))
+        self.give(_WALK_SECONDS)
+        ways: dict[int, dict[str, list[Change]]] = {}
+        for _ in range(_MOST_STEPS if parents else 0):
+            kinds = list(dict.fromkeys(k for item in self.open for k in kinds_for(item)))
+            if not kinds or self.is_over:
+                return
+            place = int(rng.integers(len(parents)))
+            parent = parents[place]
+            if place not in ways:
+                ways[place] = self._ways(parent)
+            changes = ways[place].get(kinds[int(rng.integers(len(kinds)))])
+            if not changes:
+                continue
+            found = self.changed(parent, changes[int(rng.integers(len(changes)))])
+            if found is None:
+                continue
+            self._note(found)
+            if found.fires and len(found.changed) < _MOST_CHANGED:
+                parents.append(found)
+
     @property
     def _asked(self) -> list[Item]:
         """Of what is open, the items that no more kinds of variations may show."""
@@ -142,7 +171,7 @@ class Search:
         opset = dict.fromkeys(c.high for c in measure.classes if f"opset={c.words}" in self.wanted)
         return {
             **changes(parent.model, self.hints),
-            **further(Draft(parent.model)),
+            **further(Draft(parent.model), self.hints.words),
             "opset": moved(opset),
             "branch": branches(measure.compiled, parent.model, parent.target),
         }
