@@ -28,6 +28,9 @@ SEEDS = 2
 _FEW_BITS = 8  # of all inputs together: so many runs are made at most
 _OTHER_SIZES = (Plan(1, 1, 2), Plan(3, 5, 2), Plan(0, 4, 1), Plan(2, 0, 1), Plan(1, 2, 2))
 _BY_ELEMENT = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_VALUES = (
+    float("nan"), -0.0, float("inf"), 1e-45, float("-inf"), 0.0, 0.5, -1.5, 2.5, 3e38, -3e38,
+)  # fmt: skip
 _WIDE = frozenset({"s32", "s64", "u32", "u64", "s16", "u16"})
 
 
@@ -45,7 +48,8 @@ def domain(model: onnx.ModelProto, plan: Plan, exact: bool) -> Domain:
     if whole is not None:
         return whole
     with np.errstate(all="ignore"):  # large numbers become infinite in small types
-        found = [*_random(model, plan, exact), *_other_sizes(model, plan), *_extremes(model, plan)]
+        found = [*_random(model, plan, exact), *_other_sizes(model, plan)]
+        found += [*_extremes(model, plan), *_classes(model, plan, exact)]
     return Domain(tuple(found))
 
 
@@ -56,6 +60,33 @@ def _random(model: onnx.ModelProto, plan: Plan, exact: bool) -> Iterator[tuple[s
             yield f"{style} inputs (seed {seed})", feeds
             if not feeds:
                 return
+
+
+def _classes(model: onnx.ModelProto, plan: Plan, exact: bool) -> Iterator[tuple[str, Feeds]]:
+    """Every class of float value in each input, however few elements it has.
+
+    Runs are as many as the smallest input needs; inputs begin at different values.
+    """
+    special = {"special", "infinite"} & set(styles(model, exact))
+    floats = [v.name for v in open_inputs(model) if _is_float(v)]
+    feeds = make_feeds(model, plan, 0)
+    sizes = [feeds[name].size for name in floats if feeds[name].size]
+    if not special or not sizes:
+        return
+    values = [v for v in _VALUES if "special" in special or v == v]
+    for k in range(-(-len(values) // min(sizes))):
+        for shift in (0, 5) if len(floats) > 1 else (0,):
+            chosen: Feeds = {}
+            for place, name in enumerate(floats):
+                array = feeds[name]
+                first = k * min(sizes) + shift * place
+                row = np.array(values)[(np.arange(array.size) + first) % len(values)]
+                chosen[name] = row.reshape(array.shape).astype(array.dtype)
+            yield f"special values ({k}, {shift})", {**feeds, **chosen}
+
+
+def _is_float(value: onnx.ValueInfoProto) -> bool:
+    return dtype_of(value) in ("f32", "f64", "f16", "bf16")
 
 
 def _other_sizes(model: onnx.ModelProto, plan: Plan) -> Iterator[tuple[str, Feeds]]:

@@ -23,6 +23,7 @@ from rewrite.errors import RewriteError, error, visible
 from rewrite.told import told
 
 if TYPE_CHECKING:
+    from rewrite.audit.claims.counterexample import Counterexample
     from rewrite.audit.claims.result import RuleResult
 
 _SECONDS = 30
@@ -84,13 +85,20 @@ def run(arguments: argparse.Namespace) -> int:
     budget = Budget(firing, firing * _RATIO, float(arguments.seconds), arguments.seed)
     jobs = arguments.jobs or os.cpu_count() or 1
     found: list[RuleResult] = []
+    places: dict[int, Path] = {}
     with working("verifying rules") as tell:
-        found += verify(chosen, known, budget, jobs, _progress(tell))
-    places = _save(found, arguments.out)
+        for result in verify(chosen, known, budget, jobs, _progress(tell)):
+            if result.counterexample is not None:
+                places[len(found)] = _save(result, result.counterexample, arguments.out)
+            if arguments.json != "-":
+                _tell(result, places.get(len(found)), arguments.verbose)
+            found.append(result)
     if arguments.json is not None:
         _write(arguments.json, found, places)
     if arguments.json != "-":
-        _print(found, places, arguments.verbose)
+        counts = Counter(result.status for result in found)
+        kinds = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        print(f"{sum(r.ok for r in found)} of {len(found)} rules hold: {kinds}")
     return 0 if all(result.ok for result in found) else 1
 
 
@@ -102,15 +110,10 @@ def _progress(tell: Tell | None) -> Callable[[int, int], None]:
     return report
 
 
-def _save(found: Sequence[RuleResult], folder: Path) -> dict[int, Path]:
-    """Counterexamples are written; where each lies, by the number of its result."""
+def _save(result: RuleResult, counterexample: Counterexample, folder: Path) -> Path:
     from rewrite.audit.claims.save import save
 
-    return {
-        number: save(result.counterexample, folder, f"{result.pack}-{result.rule}")
-        for number, result in enumerate(found)
-        if result.counterexample is not None
-    }
+    return save(counterexample, folder, f"{result.pack}-{result.rule}")
 
 
 def _write(name: str, found: Sequence[RuleResult], places: dict[int, Path]) -> None:
@@ -124,24 +127,15 @@ def _write(name: str, found: Sequence[RuleResult], places: dict[int, Path]) -> N
         write_text(Path(name), text)
 
 
-def _print(found: Sequence[RuleResult], places: dict[int, Path], verbose: bool) -> None:
-    problems = []
-    for number, result in enumerate(found):
-        for crash in result.crashes:
-            print(visible(f"{result.pack}::{result.rule}: a process died while {crash}"))
-        if result.ok and verbose:
-            print(visible(f"{result.pack}::{result.rule} ({result.claim}): {_words(result)}"))
-        problem = result.problem()
-        if problem is not None:
-            problems.append(problem)
-            if number in places:
-                print(visible(f"{result.pack}::{result.rule}: counterexample in {places[number]}"))
-    for text in told(RewriteError(tuple(problems))) if problems else ():
-        print(text)
-    counts = Counter(result.status for result in found)
-    told_counts = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    print(f"{sum(r.ok for r in found)} of {len(found)} rules hold: {told_counts}")
-
-
-def _words(result: RuleResult) -> str:
-    return f"{result.status} ({result.how})"
+def _tell(result: RuleResult, place: Path | None, verbose: bool) -> None:
+    """What there is to say of one rule, as soon as it is known."""
+    name = f"{result.pack}::{result.rule}"
+    for crash in result.crashes:
+        print(visible(f"{name}: a process died: {crash}"))
+    if result.ok and verbose:
+        print(visible(f"{name} ({result.claim}): {result.status} ({result.how})"))
+    if place is not None:
+        print(visible(f"{name}: counterexample in {place}"))
+    problem = result.problem()
+    if problem is not None:
+        print("\n".join(told(RewriteError((problem,)))), flush=True)
