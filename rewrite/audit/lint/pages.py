@@ -17,7 +17,9 @@ _LEADS = {"bad": "Found:", "good": "Not found:"}
 
 
 def page(check: Check) -> str:
-    body = _FENCE.sub(lambda m: f"{_LEADS[m[1]]}\n\n```rule\n{m[2]}```", check.page)
+    """Examples with a pack.yaml of their own are no rules by themselves: their fence is `text`."""
+    tag = "rule" if manifest(check) is None else "text"
+    body = _FENCE.sub(lambda m: f"{_LEADS[m[1]]}\n\n```{tag}\n{m[2]}```", check.page)
     return f"# {check.code}: {lower(check.title)}\n\n{check.severity.title()}.\n\n{body}\n"
 
 
