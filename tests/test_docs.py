@@ -40,6 +40,7 @@ EXECUTED = [
         "authoring",
         "testing",
         "verify",
+        "lint/README",
     )
 ]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
