@@ -203,9 +203,7 @@ class _Reader:
         if name is None:
             return
         places = self.places.setdefault(name, [])
-        if span in places:
-            return
-        places.append(span)
+        places.append(span)  # twice, where a named pattern uses its parameter twice
         if len(places) == 2:
             self._test("same", name, span, name)
         if len(places) >= 2:

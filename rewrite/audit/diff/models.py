@@ -7,6 +7,7 @@ keeps wherever a value is still there.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from rewrite.schema import Type
 
 Report = dict[str, Any]
 LEDGER = "rewrite.ledger"
+_STRINGS = "OSU"  # kinds of numpy arrays that hold strings
 
 
 def compare(before: LoadedModel, after: LoadedModel) -> Report:
@@ -103,7 +105,7 @@ def _nodes(loaded: LoadedModel) -> dict[str, Report]:
 def _attribute(attribute: ir.Attr) -> object:
     """Its value, as JSON can have it; tensors and graphs in words."""
     value = attribute.value
-    if isinstance(value, ir.TensorProtocol):
+    if attribute.type is ir.AttributeType.TENSOR:
         return f"{value.dtype.name}{list(value.shape.numpy())} {_digest(value)}"
     if isinstance(value, ir.Graph):
         return f"graph of {len(value)} nodes"
@@ -181,10 +183,11 @@ def _tensor(tensor: ir.TensorProtocol) -> Report:
 def _distance(old: ir.TensorProtocol, new: ir.TensorProtocol) -> Report | None:
     """How far the elements of two tensors of one type are apart; None: they are the same bits."""
     a, b = old.numpy(), new.numpy()
+    if a.dtype.kind in _STRINGS:
+        count = int(np.count_nonzero(a != b))
+        return {"elements": count} if count else None
     if a.tobytes() == b.tobytes():
         return None
-    if a.dtype == object:
-        return {"elements": int(np.count_nonzero(a != b))}
     with np.errstate(all="ignore"):
         wide = np.complex128 if a.dtype.kind == "c" else np.float64
         gap = np.abs(a.astype(wide) - b.astype(wide))
@@ -193,9 +196,9 @@ def _distance(old: ir.TensorProtocol, new: ir.TensorProtocol) -> Report | None:
 
 
 def _digest(tensor: ir.TensorProtocol) -> str:
-    import hashlib
-
-    return hashlib.sha256(tensor.numpy().tobytes()).hexdigest()[:12]
+    array = tensor.numpy()
+    data = repr(array.tolist()).encode() if array.dtype.kind in _STRINGS else array.tobytes()
+    return hashlib.sha256(data).hexdigest()[:12]
 
 
 # --- the whole ---------------------------------------------------------------------------------
