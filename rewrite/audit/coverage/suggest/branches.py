@@ -7,8 +7,8 @@ branch needs besides becomes a constant or an input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -56,7 +56,10 @@ def branches(rule: CompiledRule, model: onnx.ModelProto, target: Target) -> list
 
 
 def _of_match(rule: CompiledRule, traced: Traced, facts: Facts) -> Iterator[Change]:
+    """One alternative at a time; then all of them, since one branch may ask for another one."""
     values = {i: v for i, v in traced.visits if v is not None}
+    names = {name: str(v.name) for name, v in traced.match.env.items() if isinstance(v, ir.Value)}
+    together: dict[int, list[_Exchange]] = {}
     for index, value in values.items():
         form = rule.pattern.forms[index]
         if not isinstance(form, f.Choice):
@@ -64,14 +67,14 @@ def _of_match(rule: CompiledRule, traced: Traced, facts: Facts) -> Iterator[Chan
         for number, branch in enumerate(form.branches, 1):
             if branch.form.index in values:
                 continue
-            type_ = facts.type(value)
-            names = {
-                name: str(v.name) for name, v in traced.match.env.items() if isinstance(v, ir.Value)
-            }
-            plan = _Plan(rule, names, str(value.name), type_, dict(traced.match.env))
-            words = branch.name or f"branch {number}"
-            label = f"{words} for {value.name}"
-            yield Change(label, partial(_exchange, plan=plan, form=branch.form))
+            plan = _Plan(rule, names, str(value.name), facts.type(value), dict(traced.match.env))
+            exchange = _Exchange(plan, branch.form)
+            together.setdefault(number, []).append(exchange)
+            label = f"{branch.name or f'branch {number}'} for {value.name}"
+            yield Change(label, partial(_exchange, exchanges=[exchange]))
+    for number, exchanges in together.items():
+        if len(exchanges) > 1:
+            yield Change(f"branch {number} everywhere", partial(_exchange, exchanges=exchanges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +88,43 @@ class _Plan:
     env: Mapping[str, object]
 
 
-def _exchange(draft: Draft, plan: _Plan, form: f.Form) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """`form` is to stand where the value of the plan is."""
+
+    plan: _Plan
+    form: f.Form
+
+
+def _exchange(draft: Draft, exchanges: Sequence[_Exchange]) -> bool:
+    """All of them, operands before what they are operands of."""
+    renamed: dict[str, str] = {}
+    for one in exchanges:
+        names = {name: renamed.get(value, value) for name, value in one.plan.names.items()}
+        made = _one(draft, replace(one.plan, names=names), one.form)
+        if made is None:
+            return False
+        renamed[one.plan.value] = made
+    _sweep(draft)
+    return _sort(draft)
+
+
+def _one(draft: Draft, plan: _Plan, form: f.Form) -> str | None:
+    """The value that stands there now; None where nothing can be built."""
     builder = _Builder(draft, plan, dict(plan.names))
     try:
         made = builder.form(form)
     except _CannotBuildError:
-        return False
+        return None
     if not made or made == plan.value:
-        return False
+        return None
     own = {name for node in builder.made for name in node.output}
     for node in draft.graph.node:
         node.input[:] = [made if n == plan.value else n for n in node.input]
     draft.graph.node.extend(builder.made)
+    shown = any(v.name == plan.value for v in draft.graph.output)
     _show(draft, plan.value, made, own)
-    _sweep(draft)
-    return _sort(draft)
+    return plan.value if shown else made
 
 
 def _show(draft: Draft, old: str, made: str, own: set[str]) -> None:

@@ -91,6 +91,8 @@ def _proposal(
     )
     runner = RuleRunner(pack, rule, [found.target])
     filled, problem = _filled(case, runner)
+    if problem is not None and problem.code == "RW717":  # what becomes of it has no text
+        filled, problem = _filled(replace(case, after=None, fired=found.applied), runner)
     if problem is not None:
         return Doubt(rule.name, case.name, keys, problem, text)
     if filled.rejects is not None:

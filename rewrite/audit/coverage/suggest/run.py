@@ -5,6 +5,7 @@ In: what was measured of each rule. Out: `Suggested`: cases, doubts, what nothin
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -99,6 +100,7 @@ def suggest_rule(task: Task) -> Suggested:
     proposals, doubts = propose(pack, rule, found, frozenset(wanted), taken)
     shown = {key for proposal in proposals for key in proposal.keys}
     left = tuple(item for key, item in wanted.items() if key not in shown)
+    gc.collect()  # graphs are cyclic, and thousands were looked at
     file = pack.origins[rule.name].file
     return Suggested(pack.name, file, rule.name, tuple(proposals), tuple(doubts), left)
 
