@@ -162,7 +162,7 @@ def _is_other(a: Array | None, b: Array | None) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return True
-    if a.dtype.kind in "OSUb":
+    if a.dtype.kind in "OSUbiu":
         return bool((a != b).any())
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     x, y = a.astype(wide), b.astype(wide)

@@ -3,7 +3,7 @@
 In: a pack, one of its rules, a target, a budget. Out: `Instance`s, those that fire and those that
 do not.
 
-Seeds are the rule's examples, then models built from its pattern (`seeds`). Each is varied by every
+Seeds are the rule's examples, then models built from its pattern (`grow`). Each is varied by every
 kind of variation in turn; later, models that fired are varied once more, at random. A model that
 is not valid is left out, and so is one that was there before.
 """
@@ -13,13 +13,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from rewrite.audit.instances.alone import Alone, Applied
+from rewrite.audit.instances.grow import grown
 from rewrite.audit.instances.hints import Hints
 from rewrite.audit.instances.instance import Budget, Instance
 from rewrite.audit.instances.registry import Change, changes
@@ -94,8 +95,24 @@ class Search:
             if found is not None:
                 seeds.append(found.instance)
                 yield found
+        for tried in self._grow(tuple(seeds)):
+            seeds.append(tried.instance)
+            yield tried
         yield from self._once(seeds)
         yield from self._again()
+
+    def _grow(self, seeds: Sequence[Instance]) -> Iterator[Tried]:
+        """The pattern built in other ways, for at most a third of the instances that fire."""
+        most = len(self.fired) + max(1, self.budget.firing // 3)
+        for parent in seeds:
+            if not parent.fires:
+                continue
+            for seed in grown(self.alone, parent.model, parent.source):
+                if self.is_over or len(self.fired) >= most:
+                    return
+                found = self._try(seed.model, (), seed.source)
+                if found is not None:
+                    yield found
 
     def _try(self, model: onnx.ModelProto, varied: tuple[str, ...], source: str) -> Tried | None:
         digest = _digest(model)

@@ -1,6 +1,6 @@
 """What instances begin with.
 
-In: a pack and one of its rules. Out: `Seed`s: the models of the rule's examples.
+In: a pack and one of its rules. Out: `Seed`s: the models of the rule's examples and cases.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from rewrite.audit.cases.find import tests_of
 from rewrite.audit.examples import UnreadableError, model_of, opset_of
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
@@ -24,12 +25,15 @@ class Seed:
 
 
 def examples(pack: RulePack, rule: ast.Rule) -> Iterator[Seed]:
-    """The models of the examples: those that are to fire first. What is no model is left out."""
+    """The models of examples and cases: those that are to fire first. What is no model is left out.
+
+    Raises `RewriteError` where a file of cases has faults.
+    """
     opset = opset_of(pack, rule)
-    numbered = list(enumerate(rule.examples, 1))
-    for number, example in sorted(numbered, key=lambda pair: not pair[1].fires):
+    for test in sorted(tests_of(pack, rule), key=lambda test: not test.fires):
+        kind, _, name = test.name.partition(" ")
         try:
-            model = model_of(example.text, opset)
+            model = model_of(test.text, opset)
         except UnreadableError:
             continue  # `rewrite test` says so
-        yield Seed(model, f"example {example.name or number}")
+        yield Seed(model, f"{'case' if test.case is not None else 'example'} {name or kind}")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from rewrite.cli import main
 
@@ -46,7 +47,7 @@ def test_a_refuted_rule(verify, tmp_path):
     # the numbers that are kept are those of the two models, by another runtime
     given = {"x": arrays["input x"]}
     for model, name in ((before, "before y"), (after, "after y")):
-        (value,) = onnx.reference.ReferenceEvaluator(model).run(None, given)
+        (value,) = ReferenceEvaluator(model).run(None, given)
         assert np.array_equal(value, arrays[name])
     assert "y = Clip (x, l, h)" in place.with_suffix(".txt").read_text()
     (row,) = json.loads((tmp_path / "a.json").read_text())["rules"]
