@@ -30,6 +30,7 @@ from rewrite.engine.ledger import EXACT
 Step = Callable[[str], None]  # told what is about to be done: natively, it may end the process
 
 _KEPT = 512
+_REFUSED = "RUNTIME_EXCEPTION"  # at load: a kernel that does not take the node's attributes
 _NOT_IMPLEMENTED = ("NOT_IMPLEMENTED", "Could not find an implementation", "No implementation for")
 
 
@@ -71,7 +72,8 @@ _known: OrderedDict[tuple[bytes, bool], tuple[Original | str, ...]] = OrderedDic
 def originals(model: onnx.ModelProto, exact: bool, step: Step) -> tuple[Original | str, ...]:
     """The model in every runtime that takes it, most independent first; else the reason.
 
-    What loads and then fails on every input is no model that says anything: no other is asked.
+    Where a kernel refuses the model, or every input of it, no other runtime is asked: the reference
+    evaluator takes what ONNX forbids.
     """
     data = model.SerializeToString(deterministic=True)
     key = (hashlib.blake2b(data, digest_size=16).digest(), exact)
@@ -86,6 +88,8 @@ def originals(model: onnx.ModelProto, exact: bool, step: Step) -> tuple[Original
             runner = runtime(source_of(model))
         except CannotRunError as problem:
             made.append(f"{runtime.name}: {problem}")
+            if _REFUSED in str(problem):
+                break
             continue
         one = _original(model, runtime, runner, exact, step)
         made.append(one)
