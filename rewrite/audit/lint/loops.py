@@ -43,6 +43,6 @@ def _run(witness: Witness, matcher: Matcher, target: Target) -> Iterator[Loop]:
         journal = driver.run(loaded, matcher, target, _LIMITS)
     except RewriteError:  # `rewrite test` says what is wrong with the example
         return
-    if journal.cycles or journal.stop.reason.startswith("limit"):
+    if journal.cycles or journal.stop.reason in ("limit_applications", "limit_growth"):
         last = tuple(dict.fromkeys(a.rule for a in journal.applied[-_LAST:]))
         yield Loop((*last, last[0]) if last else (witness.rule,), witness)

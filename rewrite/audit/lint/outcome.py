@@ -37,7 +37,8 @@ class Outcome:
 
 
 def outcomes(meeting: Meeting) -> tuple[Outcome, Outcome] | None:
-    """With the first rule first, and with the second; None where one of them is refused."""
+    """With the first rule first, and with the second; None where one of them is refused, or where
+    the rules do not come to an end."""
     found = [_after(meeting, which) for which in (0, 1)]
     first, second = found
     return None if first is None or second is None else (first, second)
@@ -51,10 +52,10 @@ def _after(meeting: Meeting, which: int) -> Outcome | None:
     try:
         Applier(loaded.facts, meeting.target).apply(match, lambda _: None)
         again = io.load(io.to_proto(loaded))
-        driver.run(again, meeting.matcher, meeting.target, _LIMITS)
+        journal = driver.run(again, meeting.matcher, meeting.target, _LIMITS)
     except (RefusedError, RewriteError):
         return None
-    return outcome(again)
+    return None if journal.stop.reason.startswith("limit") else outcome(again)
 
 
 def _match(loaded: LoadedModel, meeting: Meeting, which: int) -> Match | None:

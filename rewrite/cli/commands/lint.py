@@ -45,6 +45,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from rewrite.audit.lint.run import lint, wanted
 
+    quiet = arguments.json == Path("-")
+    if quiet and arguments.diff:
+        raise error("RW002", "--diff and --json - both write to stdout", hint="give --json a file")
     folders = [folder for path in arguments.paths for folder in _packs(path)]
     folders = list(dict.fromkeys(folders))
     chosen = wanted(arguments.select, arguments.ignore)
@@ -52,11 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise error("RW002", "no check is left", hint="see docs/lint for the codes there are")
     with working("linting") as tell:
         reports = lint(folders, chosen, arguments.jobs, tell)
-    if arguments.fix or arguments.diff:
-        reports = _fixed(reports, arguments.diff)
+        if arguments.fix and _mended(reports, quiet):
+            reports = lint(folders, chosen, arguments.jobs, tell)
+    if arguments.diff:
+        _show(reports)
     _write(arguments, reports, chosen)
     found = [finding for report in reports for finding in report.findings]
-    if arguments.json != Path("-"):
+    if not quiet:
         _print(found, {f: t for r in reports for f, t in r.texts.items()}, len(folders))
     return 1 if found else 0
 
@@ -81,25 +86,27 @@ def _packs(path: str) -> list[Path]:
     return [folder]
 
 
-def _fixed(reports: Sequence[PackReport], only_show: bool) -> list[PackReport]:
-    """The reports without what was mended, or would be."""
-    from dataclasses import replace
-
+def _mended(reports: Sequence[PackReport], quiet: bool) -> bool:
+    """Write the text of every file that can be mended; whether there was one."""
     from rewrite.audit.lint.fixes import fixed
 
-    left = []
+    changed = False
     for report in reports:
-        mended = [f for f in report.findings if f.edits]
-        for file, text in sorted(fixed(report.texts, mended).items()):
-            if only_show:
-                sys.stdout.writelines(_difference(file, report.texts[file], text))
-            else:
-                write_text(Path(file), text)
+        for file, text in sorted(fixed(report.texts, report.findings).items()):
+            write_text(Path(file), text)
+            if not quiet:
                 print(f"fixed {file}")
-        if not only_show:
-            report = replace(report, findings=tuple(f for f in report.findings if not f.edits))
-        left.append(report)
-    return left
+            changed = True
+    return changed
+
+
+def _show(reports: Sequence[PackReport]) -> None:
+    """What --fix would change."""
+    from rewrite.audit.lint.fixes import fixed
+
+    for report in reports:
+        for file, text in sorted(fixed(report.texts, report.findings).items()):
+            sys.stdout.writelines(_difference(file, report.texts[file], text))
 
 
 def _difference(file: str, before: str, after: str) -> list[str]:

@@ -83,6 +83,12 @@ def test_json(folder, capsys):
     assert (found["pack"], found["subject"], found["fixable"]) == ("bad", "r", True)
 
 
+def test_fix_and_json_on_stdout(folder, capsys):
+    assert run("bad", "--fix", "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out) == {"findings": []}
+    assert run("bad", "--diff", "--json", "-") == 2
+
+
 def test_bad_input(folder, capsys):
     assert run("nowhere") == 2
     assert "RW301" in capsys.readouterr().err

@@ -35,6 +35,9 @@ def mended(write, text: str) -> str:
         ("y = Neg(x: [B..., 2])", "y = Neg(x: [..., 2])"),
         ("y = Neg(x) as neg | Abs(x) as absolute", "y = Neg(x) | Abs(x)"),
         ("y = prod{x, z, w}", "y = prod{x, _, _}"),
+        ("y = Add(x, DQ(K: u8 per_tensor))", "y = Add(x, DQ(_: u8 per_tensor))"),
+        ("y = Add(x, DQ(K?: s32))", "y = Add(x, DQ(_?: s32))"),
+        ("y = Q(Add(x, _), Y: u8)", "y = Q(Add(x, _), _: u8)"),
     ],
 )
 def test_fixes(write, before, after):
@@ -48,6 +51,7 @@ def test_fixes(write, before, after):
         "y = Add(x, x)",
         "y = Neg(x: [N, N])",
         "a = Neg(x)\n        y = Abs(a)",
+        "y = Add(x, DQ(K: const s8 per_axis(0)))",  # the axis is that of K
         "y, i = TopK(x, k) { axis: 0, largest: ignored, sorted: ignored }\n  where size(k) == 1",
     ],
 )

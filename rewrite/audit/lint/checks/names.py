@@ -59,16 +59,25 @@ def unused_binding(subject: Subject) -> Iterator[Found]:
     '''
     for rule in subject.written.values():
         uses = _uses(rule)
-        arguments = {
-            id(a) for n in nodes(rule) if isinstance(n, ast.PatternCall) for a in n.arguments
-        }
+        kept = frozenset(_kept(rule))
         for statement in rule.match:
             for node in nodes(statement):
-                if isinstance(node, Binding) and id(node) not in arguments:
+                if isinstance(node, Binding) and id(node) not in kept:
                     if node.name not in (None, "_") and uses[str(node.name)] == 1:
                         yield _operand(node, rule, subject)
                 elif isinstance(node, ast.Alternative) and node.name and not uses[node.name]:
                     yield _alternative(node, node.name, rule, subject)
+
+
+def _kept(rule: ast.Rule) -> Iterator[int]:
+    """What needs its name: arguments of named patterns, codes whose axis is asked for."""
+    for node in nodes(rule):
+        if isinstance(node, ast.PatternCall):
+            yield from map(id, node.arguments)
+        elif isinstance(node, ast.Dequantized) and node.codes.type is not None:
+            granularity = node.codes.type.granularity or ()
+            if any(part.kind != "per_tensor" for part in granularity):
+                yield id(node.codes)
 
 
 def _uses(rule: ast.Rule) -> Counter[str]:
