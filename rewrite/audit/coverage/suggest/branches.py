@@ -133,11 +133,14 @@ def _show(draft: Draft, old: str, made: str, own: set[str]) -> None:
         return
     if made not in own:
         draft.graph.node.append(helper.make_node("Identity", [made], [old]))
+    before = draft.fresh(f"{old}_before")
     for node in draft.graph.node:
-        if old in node.output and not own.intersection(node.output):
-            node.output[:] = [draft.fresh(f"{old}_before") if n == old else n for n in node.output]
+        if own.intersection(node.output):  # it may be computed from what it stands for
+            node.input[:] = [before if n == old else n for n in node.input]
+        elif old in node.output and made not in node.input:
+            node.output[:] = [before if n == old else n for n in node.output]
     for node in draft.graph.node:
-        node.input[:] = [old if n == made else n for n in node.input]
+        node.input[:] = [old if n == made and made in own else n for n in node.input]
         if own.intersection(node.output):
             node.output[:] = [old if n == made else n for n in node.output]
 
