@@ -20,6 +20,7 @@ from rewrite.audit.coverage.suggest.propose import Doubt, Proposal, propose
 from rewrite.audit.coverage.suggest.search import SECONDS, Search
 from rewrite.match.vocabulary import vocabulary
 
+_MOST_SECONDS = 1800.0  # for one rule, on a machine that is busy
 _CALLERS = 2  # of a named pattern that are asked to show what is missing of it
 
 
@@ -55,7 +56,9 @@ def suggest(
     """Cases for every rule that something is missing of, in the order of packs and text."""
     asked = [task for job, found in measured.items() for task in tasks(job, found)]
     found: list[Suggested] = []
-    for task, one in zip(asked, in_processes(suggest_rule, asked, processes), strict=True):
+    for task, one in zip(
+        asked, in_processes(suggest_rule, asked, processes, _MOST_SECONDS), strict=True
+    ):
         found.append(one)
         if tell is not None:
             tell(task.rule, len(found), len(asked) - len(found))
