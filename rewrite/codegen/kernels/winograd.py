@@ -175,31 +175,38 @@ class _Blocks:
         steps = f.divide(self.depth, types.step)
         dispatch(f, self.products, spec.heights, height,
                  [v, scratch.place, w, w_place, steps, scratch.sums])  # fmt: skip
-        channel = panel * types.columns
-        out = f.at(self.out, (image * n.out_image + channel) * BYTES[spec.after.out])
-        more: list[Value] = []
-        for i, operand in enumerate(spec.after.operands):
-            at = image * self.strides[2 * i] + (channel if operand.channels else 0)
-            more += [f.at(self.operands[i], at * BYTES[operand.dtype]),
-                     self.strides[2 * i + 1] * BYTES[operand.dtype]]  # fmt: skip
         row_bytes = types.columns * 4
         bias = f.at(self.bias, panel * row_bytes)
+        image_x = f.at(self.x, image * n.x_image * BYTES[spec.x])
+        image_out = self.image_out(image, panel * types.columns)
 
         def back(t: Value) -> None:
             row = f.binary("udiv", tile + t, n.across)
             y, x = row * spec.edge, (tile + t - row * n.across) * spec.edge
             odd = f.call(self.back, "i1", f.at(scratch.sums, t * row_bytes), height * row_bytes,
                          bias, scratch.outputs)  # fmt: skip
+
+            def again() -> None:
+                f.call(self.direct, "void", image_x, y - n.above, x - n.left, n.height, n.width,
+                       n.channels, w, w_place, bias, scratch.outputs)  # fmt: skip
+
             if self.direct:
-                image_x = f.at(self.x, image * n.x_image * 4)
-                f.if_(odd, lambda: f.call(
-                    self.direct, "void", image_x, y - n.above, x - n.left, n.height, n.width,
-                    n.channels, w, w_place, bias, scratch.outputs,
-                ) and None)  # fmt: skip
-            self.finish(panel, [scratch.outputs, y, x, n.out_height, n.out_width, out,
-                                n.out_pixel * BYTES[spec.after.out], *more])  # fmt: skip
+                f.if_(odd, again)
+            self.finish(panel, [scratch.outputs, y, x, n.out_height, n.out_width, *image_out])
 
         f.loop(0, height, back)
+
+    def image_out(self, image: Value, channel: Value) -> list[Value]:
+        """Where an image of the output and of operands starts, from a channel on, each with its
+        bytes from pixel to pixel."""
+        f, n, after = self.f, self.n, self.spec.after
+        size = BYTES[after.out]
+        found = [f.at(self.out, (image * n.out_image + channel) * size), n.out_pixel * size]
+        for i, operand in enumerate(after.operands):
+            at = image * self.strides[2 * i] + (channel if operand.channels else 0)
+            size = BYTES[operand.dtype]
+            found += [f.at(self.operands[i], at * size), self.strides[2 * i + 1] * size]
+        return found
 
     def finish(self, panel: Value, arguments: list[Value]) -> None:
         f, columns, tail = self.f, self.types.columns, self.spec.tail

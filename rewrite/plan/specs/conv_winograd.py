@@ -20,7 +20,8 @@ class Winograd(Spec):
 
     The middle product is a matrix product over the input channels for each of the (edge + 2)^2
     places of a tile. Of floats (`x` is f32) weights are G w G^T in panels,
-    [panel][place][C][columns].
+    [panel][place][C][columns]. A tile whose outputs are not all finite is computed again without
+    transforms, so that an infinite or NaN element reaches no other windows than its own.
 
     Of bytes (`x` is u8 or s8) everything is exact modulo 2^32: transformed tiles and weights are
     s16, sums and bias s32. The rows of G are multiplied by 1, 2, 2, 1 (edge 2) or 4, 6, 6, 24, 24,
