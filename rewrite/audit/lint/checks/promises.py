@@ -14,7 +14,7 @@ from rewrite.graph.uses import nodes_of
 from rewrite.lang import ast
 from rewrite.lang.walk import nodes
 from rewrite.match.accept import applies
-from rewrite.match.rule import CompiledRule
+from rewrite.match.near import MOST_VIOLATIONS, near
 
 # Functions that turn sums into codes in the target's arithmetic, which is not that of reals.
 _REQUANTIZE = frozenset(("requantize", "add_codes", "mean_codes"))
@@ -114,9 +114,10 @@ def doc_says_nothing(subject: Subject) -> Iterator[Found]:
 def rejects_from_afar(subject: Subject) -> Iterator[Found]:
     '''No rejecting example comes near the rule.
 
-    None of them has a node of an operator that the pattern ends in, at an opset of the rule: they
-    would be rejected whatever the pattern and the conditions say. (A rule without any rejecting
-    example is an error when the pack is loaded, RW248.)
+    In each of them more than three tests of the rule do not hold at every node, whatever the
+    target: it would be rejected even if most of the pattern and the conditions were left out. An
+    example that fires, with one thing changed, says what the rule is careful about. (A rule without
+    any rejecting example is an error when the pack is loaded, RW248.)
 
     ```rule bad
     rule double_negation in clean {
@@ -142,21 +143,29 @@ def rejects_from_afar(subject: Subject) -> Iterator[Found]:
     '''
     for rule in subject.own():
         rejecting = [w for w in subject.witnesses if w.rule == rule.name and not w.fires]
-        if rejecting and not any(_near(subject.compiled[rule.name], w) for w in rejecting):
-            message = f"no rejecting example of `{rule.name}` has an operator that it ends in"
+        if rejecting and not any(_near(subject, rule.name, w) for w in rejecting):
+            message = f"no rejecting example of `{rule.name}` comes near to what it matches"
             hint = "change one thing of an example that fires"
             place = next(e.span for e in rule.examples if not e.fires)
             yield Found(message, place, rule.name, hint)
 
 
-def _near(rule: CompiledRule, witness: Witness) -> bool:
+def _near(subject: Subject, name: str, witness: Witness) -> bool:
+    """Whether few tests fail at some node, for some target."""
     loaded = witness.load()
     if loaded is None:
         return True  # `rewrite test` says what is wrong
-    return any(
-        applies(rule, node, loaded.facts) is None
+    rule = subject.compiled[name]
+    anchors = [
+        node
         for graph in loaded.facts.graphs()
         for node in nodes_of(graph)
+        if applies(rule, node, loaded.facts) is None
+    ]
+    return any(
+        near(rule, node, loaded.facts, target, MOST_VIOLATIONS)
+        for target, _ in subject.matchers_of(name)
+        for node in anchors
     )
 
 
