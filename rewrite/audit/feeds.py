@@ -193,6 +193,15 @@ def styles(model: onnx.ModelProto, exact: bool) -> Iterator[str]:
     range is cast to (onnx/defs: Cast, QuantizeLinear).
     """
     yield from ("normal", "unit", "large", "negative", "tiny", "zero")
-    operators = {node.op_type for node in model.graph.node}
+    operators = set(_operators(model.graph))
     if exact and not operators & {"Cast", "CastLike", "DynamicQuantizeLinear"}:
         yield "infinite" if "QuantizeLinear" in operators else "special"
+
+
+def _operators(graph: onnx.GraphProto) -> Iterator[str]:
+    """Of the graph and of all bodies inside."""
+    for node in graph.node:
+        yield node.op_type
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _operators(inner)

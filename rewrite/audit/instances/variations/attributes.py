@@ -71,7 +71,7 @@ def _candidates(name: str, known: AttributeSchema, given: object, hints: Hints) 
     elif known.kind == "int":
         found = _ints(name, now, hints)
     elif known.kind == "float":
-        found = [*_FLOATS, *hints.numbers]
+        found = [n for n in (*_FLOATS, *hints.numbers) if n >= 0 or name != "epsilon"]
     elif known.kind == "ints" and now is not None:
         found = _lists(list(now))  # type: ignore[call-overload]
     return [v for v in _unique(found) if v != now]
