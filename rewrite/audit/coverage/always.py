@@ -37,6 +37,8 @@ class Always:
             return self._shaped(found)
         if test.kind == "where":
             return self._where(test)
+        if test.kind == "const" and found:
+            return self._carried(found)
         if test.kind == "present":
             places = [self.parents.get(x.index) for x in found]
             if places and all(p is not None and self._never(*p) for p in places):
@@ -109,6 +111,23 @@ class Always:
             ranks = false_ranks_of_shape(form.type.shape, names)
             reasons.append(self._refusal(form, ranks))
         return reasons[0] if reasons and all(reasons) else ""
+
+    def _carried(self, forms: list[f.Form]) -> str:
+        """Operands that are attributes in all opsets of the rule are constant."""
+        words = ""
+        for form in forms:
+            parent = self.parents.get(form.index)
+            if parent is None or parent[0].also:
+                return ""
+            op, place = parent
+            versions = self.vocabulary.schemas(*op.operator)
+            known = [s for c in self.classes if (s := in_force(versions, c.high)) is not None]
+            if not known or not all(place in s.legacy for s in known):
+                return ""
+            words = (
+                f"operand {place + 1} of {op.operator[1]} is an attribute in the opsets of the rule"
+            )
+        return words
 
     def _where(self, test: Test) -> str:
         every = (a for c in tests_of(self.rule).wheres for a in atoms(c.formula))

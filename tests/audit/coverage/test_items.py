@@ -362,3 +362,18 @@ def test_a_name_in_two_branches_is_met_once(tmp_path):
     found = lab(tmp_path / "b", rule("r", body, fires("a", model)))
     keys = [i.key for i in found.part("r").items if i.key.startswith("same")]
     assert keys == ["same:x=true", "same:x=false"]  # of the first branch
+
+
+@pytest.mark.parametrize(("newest", "reason"), [(17, "attribute"), (18, "")])
+def test_an_operand_that_is_an_attribute_is_constant(tmp_path, newest, reason):
+    body = (
+        "  match m = ReduceMax(x, a: const) { keepdims: 1, noop_with_empty_axes: ignored }\n"
+        "        y = Neg(m)\n  emit y = Neg(x)"
+    )
+    model = "g (float[2] x) => (float[1] y) { m = ReduceMax <axes = [0]> (x)  y = Neg(m) }"
+    model = f'<ir_version: 10, opset_import: ["" : 13]> {model}'
+    head = f"in clean opset 13..{newest}"
+    found = lab(tmp_path, rule("r", body, fires("a", model), head), opset=(13, 18))
+    items = {item.key: item.unreachable for item in found.part("r").items}
+    assert reason in items["const:a=false"]
+    assert bool(items["const:a=false"]) is bool(reason)

@@ -46,6 +46,7 @@ def further(draft: Draft, words: Iterable[str]) -> dict[str, list[Change]]:
         "more ranks": list(ranks(draft)),
         "number of operands": list(_counts(draft)),
         "computed by": list(_computed(draft, words)),
+        "copied nodes": list(_copied(draft)),
     }
 
 
@@ -265,3 +266,35 @@ def _insert(draft: Draft, name: str, operator: str, count: int) -> None:
         copy.name = draft.fresh(f"{name}_other")
         operands.append(copy.name)
     draft.graph.node.insert(0, onnx.helper.make_node(operator, operands, [made]))
+
+
+def _copied(draft: Draft) -> Iterator[Change]:
+    """One of several uses of a value gets nodes of its own: one, two, or all down to inputs."""
+    for index, node in enumerate(draft.nodes):
+        for place, name in enumerate(node.input):
+            uses = sum(list(n.input).count(name) for n in draft.nodes)
+            if name and uses > 1 and draft.producer(name) is not None:
+                for depth, words in ((1, "a node"), (2, "two nodes"), (len(draft.nodes), "nodes")):
+                    label = f"operand {place + 1} of {node.op_type} has {words} of its own"
+                    make = partial(_copy_above, index=index, place=place, depth=depth)
+                    yield Change(label, make)
+
+
+def _copy_above(draft: Draft, index: int, place: int, depth: int) -> None:
+    """Copies of the nodes that compute an operand, `depth` of them one above the other."""
+    nodes = draft.nodes
+    node = draft.graph.node[index]
+    above = {node.input[place]: depth}
+    for other in reversed(nodes[:index]):
+        left = max((above.get(name, 0) for name in other.output), default=0)
+        for name in other.input if left > 1 else ():
+            above[name] = max(left - 1, above.get(name, 0))
+    copied = [n for n in nodes[:index] if any(name in above for name in n.output)]
+    renamed = {name: draft.fresh(f"{name}_copy") for n in copied for name in n.output if name}
+    node.input[place] = renamed[node.input[place]]
+    for offset, other in enumerate(copied):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(other)
+        copy.input[:] = [renamed.get(n, n) for n in other.input]
+        copy.output[:] = [renamed.get(n, n) for n in other.output]
+        draft.graph.node.insert(index + offset, copy)

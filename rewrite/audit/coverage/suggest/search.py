@@ -24,7 +24,7 @@ from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.measure import Measure
 from rewrite.audit.coverage.suggest.branches import branches
 from rewrite.audit.coverage.suggest.further import further, moved
-from rewrite.audit.coverage.suggest.kinds import kinds_for
+from rewrite.audit.coverage.suggest.kinds import APART, kinds_for
 from rewrite.audit.instances.draft import Draft
 from rewrite.audit.instances.hints import Hints
 from rewrite.audit.instances.registry import Change, changes
@@ -136,7 +136,7 @@ class Search:
             for change in ways.get(kind, ())[:_MOST_OF_KIND]:
                 if self.is_over or not any(kind in kinds_for(item) for item in self._asked):
                     break
-                self._try(parent, change)
+                self._try(parent, change, kind in APART)
 
     def _walk(self, parents: list[Found]) -> None:
         """Changes of changed models at random, as long as the rule fires, for what is left."""
@@ -176,11 +176,12 @@ class Search:
             "branch": branches(measure.compiled, parent.model, parent.target),
         }
 
-    def _try(self, parent: Found, change: Change) -> None:
+    def _try(self, parent: Found, change: Change, again: bool) -> None:
+        """`again`: the model is worth changing once more."""
         found = self.changed(parent, change)
         if found is None:
             return
-        if self._note(found) or (found.keys not in self.views and found.fires):
+        if self._note(found) or (found.fires and (again or found.keys not in self.views)):
             self.parents.append(found)
         self.views.add(found.keys)
 
