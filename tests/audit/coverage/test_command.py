@@ -125,6 +125,13 @@ def test_suggestions_are_added_to_a_file(tmp_path, capsys):
     assert out == ""  # nothing fires the other rule, so nothing can be made of its tests
 
 
+def test_suggestions_into_a_folder_stand_beside_the_rules(tmp_path, capsys):
+    folder = pack(tmp_path / "lab", RULES.replace("claim exact", "claim approx(atol=1e9)"))
+    run(capsys, folder, "--suggest", folder, "-j", 1)
+    assert (folder / "lab.cases.yaml").read_text().startswith("# shows ")
+    assert run(capsys, folder, "--rule", "scale", "-j", 1, "--fail-under", 100)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
