@@ -61,7 +61,7 @@ def test_wrong_rules_are_refuted(name):
 @pytest.mark.parametrize("name", names("right.rules"))
 def test_right_rules_are_not(name):
     result = verified(name, firing=30)
-    assert result.status == "sampled", result.how
+    assert result.ok, result.how
     assert result.fired >= 30
     assert result.runs > 200
 
