@@ -13,7 +13,7 @@ import onnx
 
 from rewrite.audit.lint.conditions import Conditions
 from rewrite.audit.lint.known import known_of
-from rewrite.audit.lint.measure import Change, changes_of
+from rewrite.audit.lint.measure import changes_of
 from rewrite.lang import ast
 from rewrite.lang.versions import Operators
 from rewrite.lang.walk import nodes
@@ -36,8 +36,9 @@ ROUNDS = frozenset((
 _ALIKE = {"Sub": "Add", "Sum": "Add", "PRelu": "LeakyRelu"}
 
 
-def other_arithmetic(rule: ast.Rule, operators: Operators) -> Change | None:
-    """A way to apply the rule in which floats are rounded by other operators than before.
+def other_arithmetic(rule: ast.Rule, operators: Operators) -> tuple[Counter[str], ...] | None:
+    """The operators that round floats before and after, in a way to apply the rule in which they
+    are others; None where there is no such way.
 
     Where what it emits rounds nothing, or values are integers, bits stay.
     """
@@ -46,7 +47,7 @@ def other_arithmetic(rule: ast.Rule, operators: Operators) -> Change | None:
     for change in changes_of(rule, operators.vocabulary):
         before, after = _rounding(change.least), _rounding(change.most)
         if after and before != after:
-            return change
+            return before, after
     return None
 
 

@@ -161,18 +161,30 @@ class Subsumption:
     _keys: dict[str, object] = field(default_factory=dict)
 
     def holds(self) -> bool:
-        """Only patterns of one statement are compared."""
-        if len(self.general.statements) != 1 or len(self.special.statements) != 1:
+        """Only patterns that hang together from their anchor up are compared, without siblings.
+
+        A statement of the special pattern may be named once: what is used twice inside of it could
+        be used outside of the general one.
+        """
+        if not _is_tree(self.general) or not _is_tree(self.special):
             return False
-        return self.covers(self.general.statements[0].form, self.special.statements[0].form)
+        upper = self.general.statements[self.general.anchor]
+        lower = self.special.statements[self.special.anchor]
+        if upper.names[0] is not None:
+            self.names[upper.names[0]] = lower.names[0]
+        return self.covers(upper.form, lower.form)
 
     def covers(self, general: f.Form, special: f.Form) -> bool:
+        if isinstance(general, f.Reference):
+            return self._reference(general, special)
+        if isinstance(general, f.Any):
+            return self._any(general, special)
+        if isinstance(special, f.Reference):
+            return self.covers(general, self.special.statements[special.statement].form)
         if isinstance(special, f.Choice) and not isinstance(general, f.Choice):
             return all(self._alone(general, branch.form) for branch in special.branches)
         if isinstance(general, f.Choice):
             return any(b.guard is None and self._try(b.form, special) for b in general.branches)
-        if isinstance(general, f.Any):
-            return self._any(general, special)
         if isinstance(general, f.Number):
             return _number_covers(general, special)
         if isinstance(general, f.Absent):
@@ -182,6 +194,16 @@ class Subsumption:
         if isinstance(general, f.Bag) and isinstance(special, f.Bag):
             return self._bag(general, special)
         return False
+
+    def _reference(self, general: f.Reference, special: f.Form) -> bool:
+        """A named statement: the first place decides what it is, others have to be that."""
+        named = isinstance(special, (f.Any, f.Reference)) and special.name is not None
+        key: object = getattr(special, "name", None) if named else special.index
+        if general.name in self._keys:
+            return bool(self._keys[general.name] == key)
+        self._keys[general.name] = key
+        self.names[general.name] = special.name if isinstance(special, f.Reference) else None
+        return self.covers(self.general.statements[general.statement].form, special)
 
     def _alone(self, general: f.Form, special: f.Form) -> bool:
         """Covers one branch; what it binds there holds in no other."""
@@ -206,7 +228,9 @@ class Subsumption:
             return True
         key: object = special.index
         name: str | int | float | None = None
-        if isinstance(special, f.Any) and special.name is not None:
+        if isinstance(special, f.Choice):
+            return all(self._alone(general, branch.form) for branch in special.branches)
+        if isinstance(special, (f.Any, f.Reference)) and special.name is not None:
             key = name = special.name
         elif isinstance(special, f.Number):
             name = special.value
@@ -261,6 +285,15 @@ class Subsumption:
             if self._row(general.items, order):
                 return True
         return False
+
+
+def _is_tree(pattern: f.Pattern) -> bool:
+    if pattern.forward or len(pattern.roots) != 1:
+        return False
+    if any(isinstance(s, f.Each) or len(s.names) != 1 for s in pattern.statements):
+        return False
+    named = [form.name for form in pattern.forms if isinstance(form, f.Reference)]
+    return len(named) == len(set(named))
 
 
 def _number_covers(general: f.Number, special: f.Form) -> bool:

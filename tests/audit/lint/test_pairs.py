@@ -94,6 +94,34 @@ def test_a_condition_that_follows_from_those_of_the_other(lint):
     assert codes(lint, text, "RW902") == [("RW902", "special")]
 
 
+@pytest.mark.parametrize(
+    ("general", "special", "found"),
+    [
+        # statements are looked through
+        ("n = Neg(x)\n        y = Abs(n)", "y = Abs(Neg(x: f32))", True),
+        ("y = Abs(Neg(x))", "m = Neg(z: f32)\n        v = Abs(m)", True),
+        ("n = Neg(x)\n        y = Abs(n)", "m = Neg(z: f32)\n        v = Abs(m)", True),
+        # a condition on a statement, or on the root, in the names of the other rule
+        (
+            "n = Neg(x)\n        y = Abs(n)\n  where rank(n) >= 1, rank(y) >= 1",
+            "m = Neg(z: f32)\n        v = Abs(m)\n  where rank(m) == 1, rank(v) == 1",
+            True,
+        ),
+        (
+            "n = Neg(x)\n        y = Abs(n)\n  where rank(y) >= 1",
+            "m = Neg(y: f32)\n        v = Abs(m)\n  where rank(y) == 1",
+            False,
+        ),
+    ],
+)
+def test_statements(lint, general, special, found):
+    root = "v" if "v = " in special else "y"
+    operand = special.split("Neg(")[1].split(":")[0]
+    text = rule("general", general, "y = Abs(x)")
+    text += rule("special", special, f"{root} = Abs({operand})")
+    assert (codes(lint, text, "RW902") == [("RW902", "special")]) is found
+
+
 def test_duplicates_differ_in_names_only(lint):
     other = rule("again", "b = Abs(Neg(a))", "b = Abs(a)")
     assert codes(lint, NEGATED + other, "RW90") == [("RW906", "again")]

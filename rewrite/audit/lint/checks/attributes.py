@@ -134,4 +134,7 @@ def _differ(here: AttributeSchema, there: AttributeSchema) -> bool:
 
 
 def _word(attribute: AttributeSchema) -> str:
-    return "none" if attribute.default is None else str(attribute.default)
+    default = attribute.default
+    if default is None:
+        return "none"
+    return f"{default:g}" if isinstance(default, float) else str(default)

@@ -214,9 +214,12 @@ def exact_in_other_arithmetic(subject: Subject) -> Iterator[Found]:
     for rule in subject.own():
         if rule.claim.kind != "exact":
             continue
-        change = other_arithmetic(rule, subject.operators)
-        if change is not None:
-            before, after = (", ".join(sorted(c)) for c in (change.least, change.most))
+        found = other_arithmetic(rule, subject.operators)
+        if found is not None:
+            before, after = (
+                ", ".join(f"{count} {name}" for name, count in sorted(side.items())) or "nothing"
+                for side in found
+            )
             message = f"`exact`, but floats are computed by {after} instead of {before}"
             hint = "claim equal(rtol=...), or say in a comment why no bit changes"
             yield Found(message, rule.claim.span, rule.name, hint)
