@@ -35,11 +35,10 @@ def ways(rule: CompiledRule, translated: frozenset[f.Operator]) -> tuple[Way, ..
     found: list[Way] = []
     for state in walker.all(0, _State()):
         named = [n for s in rule.pattern.statements for n in s.names if n is not None]
-        missing = set(rule.pattern.branches) - state.branches
         if set(named) - state.names.keys():
             raise NotCoveredError("a name of a statement is not met")
-        names = dict(state.names)
-        names |= {n: None for n in rule.pattern.names if n not in names and n not in missing}
+        values = [x.name for x in rule.pattern.forms if isinstance(x, f.Any) and x.name]
+        names = {**dict.fromkeys(values), **state.names}  # other branches: absent
         found.append(Way(names, state.branches, state.guards))
         if len(found) > MOST_WAYS:
             raise NotCoveredError("there are too many ways to match")
@@ -85,8 +84,8 @@ class _Walker:
         elif isinstance(form, f.Choice):
             for branch in form.branches:
                 guards = state.guards if branch.guard is None else (*state.guards, branch.guard)
-                named = frozenset({branch.name} - {None})
-                taken = replace(state, branches=state.branches | named, guards=guards)
+                named = () if branch.name is None else (branch.name,)
+                taken = replace(state, branches=state.branches.union(named), guards=guards)
                 yield from self.of(branch.form, taken)
         elif isinstance(form, f.Op):
             yield from self._op(form, state)
