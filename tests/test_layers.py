@@ -31,7 +31,7 @@ LAYERS: dict[tuple[str, ...], set[str]] = {
     ("plan",): {"numpy", "ml_dtypes", "onnx", "onnx_ir"},
     ("codegen",): {"numpy", "ml_dtypes", "llvmlite"},
     ("runtime",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "llvmlite"},
-    ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime", "yaml"},
+    ("audit",): {"numpy", "ml_dtypes", "onnx", "onnx_ir", "onnxruntime", "yaml", "z3"},
     ("report",): {"numpy", "onnx_ir"},
     ("lsp",): {"pygls", "lsprotocol"},
     # onnx: the type of a model, the interface of its backend suite
