@@ -43,7 +43,7 @@ def differs(form: f.Form, rule: CompiledRule) -> bool:
     operands = form.items if isinstance(form, f.Bag) else form.operands
     asked = _asked(rule)
     shapes = [_shape(x, asked) for x in operands]
-    return any(shape != shapes[0] or shape is None for shape in shapes[1:]) or shapes[0] is None
+    return any(shape != shapes[0] for shape in shapes[1:])
 
 
 def _asked(rule: CompiledRule) -> frozenset[str]:
@@ -63,12 +63,14 @@ def _asked(rule: CompiledRule) -> frozenset[str]:
 
 
 def _shape(form: f.Form, asked: frozenset[str]) -> object:
-    """What tells an operand from another one; None where it is unlike all others."""
+    """What tells an operand from another one."""
     if isinstance(form, f.Any) and form.name not in asked:
         return ("any", form.optional, form.type)
+    if isinstance(form, (f.Any, f.Reference)) and form.name is not None:
+        return ("name", form.name)  # the same value, wherever it stands
     if isinstance(form, f.Number):
         return ("number", form.value, form.tolerance)
-    return None
+    return ("form", form.index)
 
 
 # --- in a match ----------------------------------------------------------------------------------

@@ -125,6 +125,10 @@ def test_orders_that_cannot_be_told_apart_are_no_items(tmp_path):
     found = lab(tmp_path / "b", rule("r", asked, fires("a", model)))
     assert "order:Add=written" in found.shown("r")
     assert "order:Add=swapped" in found.missing("r")
+    same = "  match y = Neg(x + x)\n  where rank(x) == 1\n  emit y = Neg(x)"
+    model = "g (float[2] x) => (float[2] y) { m = Add(x, x)  y = Neg(m) }"
+    found = lab(tmp_path / "c", rule("r", same, fires("a", model)))
+    assert not [i.key for i in found.part("r").items if i.kind == "order"]
 
 
 def test_a_bag_in_its_order_and_in_another(tmp_path):
