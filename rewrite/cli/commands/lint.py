@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ignore", type=_codes, default=(), metavar="CODES", help="not these")
     parser.add_argument("--json", type=Path, metavar="FILE", help="findings as JSON; - for stdout")
-    parser.add_argument("--sarif", type=Path, metavar="FILE", help="findings as SARIF 2.1.0")
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="the same as SARIF 2.1.0")
     parser.add_argument(
         "-j", dest="jobs", type=number_from(1), default=os.cpu_count() or 1, metavar="N",
         help="packs looked at at the same time (one for each core)",
@@ -45,9 +45,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from rewrite.audit.lint.run import lint, wanted
 
-    quiet = arguments.json == Path("-")
-    if quiet and arguments.diff:
-        raise error("RW002", "--diff and --json - both write to stdout", hint="give --json a file")
+    taken = [arguments.diff, arguments.json == Path("-"), arguments.sarif == Path("-")]
+    quiet = any(taken[1:])
+    if sum(taken) > 1:
+        message = "--diff, --json - and --sarif - all write to stdout"
+        raise error("RW002", message, hint="name a file instead of -")
     folders = [folder for path in arguments.paths for folder in _packs(path)]
     folders = list(dict.fromkeys(folders))
     chosen = wanted(arguments.select, arguments.ignore)
