@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rewrite.audit.claims.result import RuleResult
 
 _SECONDS = 30
-_INSTANCES = 60
+_INSTANCES = 30
 _RATIO = 8  # models that are tried for one that fires
 
 
