@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rewrite.audit.claims.result import RuleResult
 
 _SECONDS = 30
+_PAIR_SECONDS = 200
 _INSTANCES = 30
 _RATIO = 8  # models that are tried for one that fires
 
@@ -66,11 +67,24 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where counterexamples go (counterexamples)",
     )
+    add(
+        "--pairs",
+        action="store_true",
+        help="instead of each rule alone, each two rules of a pack that can touch",
+    )
+    add(
+        "--pair-seconds",
+        type=number_from(1),
+        default=_PAIR_SECONDS,
+        metavar="S",
+        help=f"of processor time for all pairs ({_PAIR_SECONDS})",
+    )
     add("-v", "--verbose", action="store_true", help="tell of rules that hold, too")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from rewrite.audit.claims.packs import units, verify
+    from rewrite.audit.claims.smt import is_installed
     from rewrite.audit.instances.instance import Budget
     from rewrite.match.vocabulary import vocabulary
     from rewrite.target.load import load_target
@@ -81,6 +95,10 @@ def run(arguments: argparse.Namespace) -> int:
         load_target(name, vocabulary())  # what is wrong with one is told before anything is run
     if not chosen:
         raise error("RW735", "there are no rules to verify", subject=", ".join(arguments.path))
+    if arguments.pairs:
+        from rewrite.cli.verified_pairs import verify_pairs
+
+        return verify_pairs(arguments, [unit.folder for unit in chosen])
     firing = arguments.instances
     budget = Budget(firing, firing * _RATIO, float(arguments.seconds), arguments.seed)
     jobs = arguments.jobs or os.cpu_count() or 1
@@ -99,6 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
         counts = Counter(result.status for result in found)
         kinds = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
         print(f"{sum(r.ok for r in found)} of {len(found)} rules hold: {kinds}")
+        if not is_installed():
+            print("proofs by z3 were not tried: it is not installed (the extra `verify`)")
     return 0 if all(result.ok for result in found) else 1
 
 

@@ -1,0 +1,179 @@
+"""Each two rules of a pack that can touch, together.
+
+In: the folder of a pack, seconds of processor time. Out: `PackPairs`: a `PairResult` for each two
+rules that were tried, and how many were not.
+
+Two rules can touch where a node may be in a match of both, or one makes an operator that the other
+looks for. They are tried on models on which they do: examples in which both match with a node in
+common, models put together of an example of each, and what one rule makes of its examples where
+the other one then matches a node that was made. There one rule is applied first, then both until
+nothing changes; and again with the other rule first. What comes out must be valid, be within the
+sum of what the applications claim, and come to an end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from rewrite.audit.claims.check import check
+from rewrite.audit.claims.counterexample import Counterexample
+from rewrite.audit.claims.touching import Place, Touching, touching
+from rewrite.audit.lint.subject import open_pack
+from rewrite.engine import driver
+from rewrite.engine.ledger import Bound, Ledger
+from rewrite.engine.limits import Limits, Options
+from rewrite.errors import Diagnostic, RewriteError, Span
+from rewrite.graph import io
+from rewrite.match.matcher import Matcher
+
+_LIMITS = Limits(applications=300, seconds=10.0, nodes=400)
+_OPTIONS = Options(fold=False, tidy=False)
+_SEARCH = 0.6  # of the seconds, for models
+
+Watch = Callable[[str, str, str], None]  # two rules, what is about to be done
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """`refuted`: a counterexample, or a model on which the two rules do not come to an end.
+
+    `models`: on how many they were tried; `orders`: in how many runs both rules applied; `runs`:
+    inputs compared.
+    """
+
+    pack: str
+    rules: tuple[str, str]
+    span: Span
+    status: Literal["sampled", "refuted", "endless"]
+    reason: str = ""
+    models: int = 0
+    orders: int = 0
+    runs: int = 0
+    counterexample: Counterexample | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "sampled"
+
+    def problem(self) -> Diagnostic | None:
+        """Why the pair did not pass, at the first rule's place in the text."""
+        if self.ok:
+            return None
+        one, other = self.rules
+        if self.status == "endless":
+            hint = "let one of the rules not match what the other one makes"
+            said = f"`{one}` and `{other}` do not come to an end: {self.reason}"
+            return Diagnostic("RW737", said, self.span, hint)
+        hint = "each rule holds alone: look at what one takes for granted and the other changes"
+        said = f"`{one}` and `{other}` together are refuted: {self.reason}"
+        return Diagnostic("RW736", said, self.span, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class PackPairs:
+    """`touching`: pairs that can touch by their operators; `unmet`: those of them for which no
+    model was found; `late`: those with a model that the time did not reach."""
+
+    pack: str
+    touching: int
+    unmet: int
+    late: int
+    results: tuple[PairResult, ...]
+
+
+def pairs_of(
+    folder: Path,
+    seconds: float,
+    only: frozenset[str] = frozenset(),
+    watch: Watch = lambda one, other, doing: None,
+) -> PackPairs:
+    """The pairs with a rule of the pack itself; `only` those with one of these, if there are any.
+
+    Raises `RewriteError` where the pack does not load.
+    """
+    begin = time.process_time()
+    work = Touching.of(open_pack(folder))
+    known = {pair for pair in touching(work) if not only or not only.isdisjoint(pair)}
+    work.find(begin + seconds * _SEARCH)
+    found = {p: at for p, at in work.places.items() if not only or not only.isdisjoint(p)}
+    results: list[PairResult] = []
+    late = 0
+    for pair, places in found.items():
+        if time.process_time() >= begin + seconds:
+            late += 1
+            continue
+        results.append(_tried(work, pair, places, watch))
+    unmet = len(known - found.keys())
+    total = len(known | found.keys())
+    return PackPairs(work.subject.pack.name, total, unmet, late, tuple(results))
+
+
+# --- trying ------------------------------------------------------------------------------------
+
+
+def _tried(work: Touching, pair: tuple[str, str], places: list[Place], watch: Watch) -> PairResult:
+    rule = work.rules[pair[0] if pair[0] in work.subject.written else pair[1]]
+    result = PairResult(work.subject.pack.name, pair, rule.span, "sampled")
+    for place in places:
+        result = replace(result, models=result.models + 1)
+        for first, second in (pair, pair[::-1]):
+            watch(*pair, f"on {place.label}, {first} first")
+            result = _order(work, place, first, second, result)
+            if not result.ok:
+                return result
+    return result
+
+
+def _order(work: Touching, place: Place, first: str, second: str, result: PairResult) -> PairResult:
+    """One rule as far as it goes, then both."""
+    begun = work.alone(first, place.target).apply(place.model)
+    if begun is None or begun.after is None:
+        return result
+    matcher = Matcher(tuple(work.entries[name] for name in result.rules), place.target)
+    try:
+        loaded = io.load(begun.after)
+    except RewriteError:
+        return result  # RW730 is for what one rule does alone
+    journal = driver.run(loaded, matcher, place.target, _LIMITS, _OPTIONS)
+    applied = {a.rule for a in journal.applied} | {g.rule for g in journal.groups}
+    if journal.stop.reason != "fixpoint":
+        reason = f"{journal.stop.reason} after {len(journal.applied)} applications"
+        return replace(result, status="endless", reason=f"{reason}, on {place.label}")
+    if second not in applied:
+        return result
+    bound = begun.bound + Ledger.of(journal).total
+    return _compared(place, io.to_proto(loaded), bound, (first, second), result)
+
+
+def _compared(
+    place: Place,
+    after: onnx.ModelProto,
+    bound: Bound,
+    order: tuple[str, str],
+    result: PairResult,
+) -> PairResult:
+    checked = check(place.model, after, bound)
+    done = replace(result, orders=result.orders + 1, runs=result.runs + checked.runs)
+    if checked.status != "broken":
+        return done
+    example = Counterexample(
+        " then ".join(order),
+        place.target.name,
+        place.model,
+        after,
+        checked.reason,
+        checked.runtime,
+        dict(checked.feeds),
+        dict(checked.wanted),
+        dict(checked.got),
+        (),
+        place.label,
+    )
+    reason = f"{order[0]} first: {checked.reason}"
+    return replace(done, status="refuted", reason=reason, counterexample=example)

@@ -1,0 +1,85 @@
+"""Pairs of several packs, each pack in a process of its own.
+
+In: folders, seconds of processor time for all of them, a number of processes. Out: `PackPairs` in
+the order of the folders; `Crashed` for a pack whose process ended.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from rewrite.audit.claims.pairs import PackPairs, pairs_of
+from rewrite.audit.claims.task import Failed
+from rewrite.audit.claims.worker import _bound_resources
+
+LEAST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """Told before two rules are run on a model: what ends the process is then known."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """`last`: what was being done."""
+
+    pack: str
+    last: str
+
+
+def pairs_in(
+    folders: Sequence[tuple[Path, int]], seconds: float, jobs: int, only: frozenset[str]
+) -> Iterator[PackPairs | Crashed]:
+    """The seconds are shared by the numbers of rules that stand beside the folders; `only` pairs
+    with one of these rules, if there are any.
+
+    Raises RuntimeError where verification itself is at fault.
+    """
+    total = max(1, sum(count for _, count in folders))
+    tasks = [(at, max(LEAST_SECONDS, seconds * count / total), only) for at, count in folders]
+    with ThreadPoolExecutor(max(1, min(jobs, len(tasks)))) as threads:
+        yield from threads.map(_in_process, tasks)
+
+
+def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed:
+    context = multiprocessing.get_context("spawn")  # runtimes have threads: no fork
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, *task), daemon=True)
+    process.start()
+    theirs.close()
+    last = ""
+    try:
+        while True:
+            answer = ours.recv()
+            if isinstance(answer, Failed):
+                raise RuntimeError(f"the pairs of {task[0]} failed: {answer.text}")
+            if isinstance(answer, PackPairs):
+                return answer
+            last = answer.words
+    except EOFError:
+        return Crashed(task[0].name, last)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _work(pipe: Connection, folder: Path, seconds: float, only: frozenset[str]) -> None:
+    _bound_resources()
+    try:
+        pipe.send(pairs_of(folder, seconds, only, partial(_tell, pipe)))
+    except Exception:  # noqa: BLE001 - the parent tells it
+        pipe.send(Failed(traceback.format_exc(limit=-3)))
+
+
+def _tell(pipe: Connection, one: str, other: str, doing: str) -> None:
+    pipe.send(Doing(f"{one} and {other} {doing}"))
