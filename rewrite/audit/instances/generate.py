@@ -32,7 +32,7 @@ from rewrite.target.target import Target
 _ONCE = 0.6  # share of the budget for models with one variation
 _STALE = 40  # variations of variations in a row that give nothing new
 _MOST_VARIED = 4
-# Kinds that matter together: two of them are tried more often than any two.
+# Kinds that refute most: they have two turns in each round, and are tried together more often.
 _TOGETHER = (
     "attribute", "default attribute", "dim everywhere", "dim of one", "dtype", "number",
     "number near", "one element", "opset", "rank", "shape of a constant",
@@ -142,7 +142,10 @@ class Search:
         most = int(self.budget.most * _ONCE)
         firing = int(self.budget.firing * _ONCE)
         while queues:
-            for kind in list(queues):
+            often = [kind for kind in _TOGETHER if kind in queues]
+            for kind in [*queues, *often]:
+                if kind not in queues:
+                    continue
                 if self.is_over or (self.tried >= most and len(self.fired) >= firing):
                     return
                 found = self._step(queues[kind].popleft())
