@@ -16,7 +16,6 @@ import numpy as np
 
 from rewrite.ops.call import Array
 
-
 _BUFFER = 512  # elements of a piece: three of float64 stay in a cache of the first level
 
 

@@ -83,7 +83,9 @@ def test_const_is_an_initializer_or_a_constant_node(ask):
     assert ask("y = Add(x, w: const)", node).nodes == ["y"]
 
 
-@pytest.mark.parametrize(("ir_version", "code"), [(3, "match"), (4, "overridable"), (10, "overridable")])
+@pytest.mark.parametrize(
+    ("ir_version", "code"), [(3, "match"), (4, "overridable"), (10, "overridable")]
+)
 def test_an_initializer_that_is_an_input_is_constant_before_ir_version_4(ask, ir_version, code):
     # onnx.proto, GraphProto.initializer: a default from IR version 4 on, which callers replace.
     text = "g (float[2] x, float[2] w = {1, 2}) => (float[2] y) { y = Add(x, w) }"
