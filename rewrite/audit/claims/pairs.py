@@ -78,7 +78,7 @@ class PairResult:
 @dataclass(frozen=True, slots=True)
 class PackPairs:
     """`touching`: pairs that can touch by their operators; `unmet`: those of them for which no
-    model was found; `late`: those with a model that the time did not reach."""
+    model was found; `late`: those that the time did not reach."""
 
     pack: str
     touching: int
@@ -100,7 +100,7 @@ def pairs_of(
     begin = time.process_time()
     work = Touching.of(open_pack(folder))
     known = {pair for pair in touching(work) if not only or not only.isdisjoint(pair)}
-    work.find(begin + seconds * _SEARCH)
+    searched = work.find(begin + seconds * _SEARCH)
     found = {p: at for p, at in work.places.items() if not only or not only.isdisjoint(p)}
     results: list[PairResult] = []
     late = 0
@@ -110,6 +110,8 @@ def pairs_of(
             continue
         results.append(_tried(work, pair, places, watch))
     unmet = len(known - found.keys())
+    if not searched:
+        late, unmet = late + unmet, 0
     total = len(known | found.keys())
     return PackPairs(work.subject.pack.name, total, unmet, late, tuple(results))
 

@@ -35,7 +35,7 @@ from rewrite.target.target import Target
 
 MOST_MODELS = 2  # for one pair
 _MOST_TRIALS = 6  # to put a model together for one pair
-_INFIX = ("Add", "Sub", "Mul", "Div")
+_INFIX = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,14 @@ class Touching:
         if len(kept) < MOST_MODELS:
             kept.append(place)
 
-    def find(self, end: float) -> None:
-        """Fill `places`, until the processor time says `end`."""
+    def find(self, end: float) -> bool:
+        """Fill `places`; False where the processor time said `end` first."""
         for (one, other), meetings in self.subject.meetings.pairs.items():
             for meeting in meetings:
                 model = meeting.witness.model
                 if model is not None:
                     self.add(one, other, Place(meeting.witness.label, model, meeting.target))
-        _followed(self, end)
-        _glued(self, end)
+        return _followed(self, end) and _glued(self, end)
 
     def alone(self, name: str, target: Target) -> Alone:
         entry = self.entries[name]
@@ -131,18 +130,21 @@ def _made(rule: ast.Rule, looked: frozenset[Operator]) -> frozenset[Operator]:
             stack += [arm.value for arm in part.arms]
         elif isinstance(part, ast.Binary):
             stack += [part.left, part.right]
-            found |= {("", name) for name in _INFIX}
+            if part.operator in _INFIX:
+                found.add(("", _INFIX[part.operator]))
         elif isinstance(part, ast.Unary):
             stack.append(part.operand)
             found.add(("", "Neg"))
     return frozenset(found)
 
 
-def _followed(work: Touching, end: float) -> None:
-    """Rules that match what another one made of its example."""
+def _followed(work: Touching, end: float) -> bool:
+    """Rules that match what another one made of its example; False where time was over."""
     for target, matcher in work.subject.matchers:
         for witness in work.subject.witnesses:
-            if not witness.fires or witness.model is None or time.process_time() >= end:
+            if time.process_time() >= end:
+                return False
+            if not witness.fires or witness.model is None:
                 continue
             applied = work.alone(witness.rule, target).apply(witness.model)
             if applied is None or applied.after is None:
@@ -154,6 +156,7 @@ def _followed(work: Touching, end: float) -> None:
                 if other != witness.rule and own and _takes_made(found, there, applied.after):
                     place = Place(f"{witness.label}, then", witness.model, target)
                     work.add(witness.rule, other, place)
+    return True
 
 
 def _matches(model: onnx.ModelProto, matcher: Matcher) -> Iterator[Found]:
@@ -175,8 +178,11 @@ def _takes_made(found: Found, there: set[str], after: onnx.ModelProto) -> bool:
 # --- models put together -----------------------------------------------------------------------
 
 
-def _glued(work: Touching, end: float) -> None:
-    """For pairs without a model: a node of one example computed as in the other one."""
+def _glued(work: Touching, end: float) -> bool:
+    """For pairs without a model: a node of one example computed as in the other one.
+
+    False where time was over.
+    """
     for target, matcher in work.subject.matchers:
         places = [p for w in work.subject.witnesses if w.fires for p in _nodes(w, matcher)]
         ends: dict[Operator, list[graft.Place]] = {}
@@ -187,7 +193,7 @@ def _glued(work: Touching, end: float) -> None:
         for upper in places:
             for lower in ends.get(upper.operator, ()):
                 if time.process_time() >= end:
-                    return
+                    return False
                 pair = work.pair(upper.rule, lower.rule)
                 if upper.rule == lower.rule or not work.is_own(*pair) or pair in work.places:
                     continue
@@ -197,6 +203,7 @@ def _glued(work: Touching, end: float) -> None:
                 model = _together(upper, lower)
                 if model is not None and _both_match(work, model, target, pair):
                     work.add(*pair, Place(f"{upper.label}, on {lower.label}", model, target))
+    return True
 
 
 def _nodes(witness: Witness, matcher: Matcher) -> Iterator[graft.Place]:

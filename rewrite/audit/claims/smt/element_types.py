@@ -96,7 +96,8 @@ def assignments(
         slots.same(source, target)
     keys = list(dict.fromkeys(slots.of(t) for t in keep))
     every = frozenset(DTYPES)
-    limits = [sorted(slots.allowed.get(k, every)) for k in keys]
+    order = list(DTYPES)
+    limits = [sorted(slots.allowed.get(k, every), key=order.index) for k in keys]
     count = 1
     for limit in limits:
         count *= len(limit)

@@ -8,13 +8,14 @@ which nothing is known, which is enough to move and select.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
+import numpy as np
 import z3
 
 from rewrite.audit.claims.smt.terms import NotCoveredError
-from rewrite.ops.dtypes import integer_range
+from rewrite.audit.feeds import Array
+from rewrite.ops.dtypes import integer_range, to_numpy
 from rewrite.schema import DTYPE_CLASSES
 
 INTEGERS = DTYPE_CLASSES["int"]
@@ -37,7 +38,6 @@ def is_signed(dtype: str) -> bool:
     return dtype[0] == "s"
 
 
-@cache
 def sort(dtype: str) -> Term3:
     if dtype == "bool":
         return z3.BoolSort()
@@ -125,3 +125,19 @@ def is_regular(a: Term3, dtype: str) -> Term3:
     if dtype not in FLOATS:
         return z3.BoolVal(True)
     return z3.Or(z3.fpIsZero(a), z3.fpIsNormal(a))
+
+
+def array_of(found: Term3, dtype: str) -> Array:
+    """A number of z3's as an array of rank 0. Raises `NotCoveredError`."""
+    kind = to_numpy(dtype)
+    if z3.is_bool(found):
+        return np.array(z3.is_true(found), kind)
+    if z3.is_bv_value(found):
+        return np.array(found.as_long() if dtype[0] == "u" else found.as_signed_long(), kind)
+    if dtype not in FLOATS or not z3.is_fp(found):
+        raise NotCoveredError("no number")
+    if z3.is_true(z3.simplify(z3.fpIsNaN(found))):
+        return np.array(np.nan, kind)
+    pattern = z3.simplify(z3.fpToIEEEBV(found)).as_long()
+    width = np.dtype(f"u{kind.itemsize}")
+    return np.array(pattern, width).view(kind)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import z3
@@ -33,11 +34,13 @@ from rewrite.audit.claims.smt.terms import (
 )
 from rewrite.audit.claims.smt.terms import Literal as Number
 from rewrite.audit.claims.smt.ways import ways
+from rewrite.audit.feeds import Array
 from rewrite.lang import ast
 from rewrite.match.rule import CompiledRule
 from rewrite.match.structure import TOLERANCES
 
 Term3 = Any
+MOST_SECONDS = 12.0  # for one rule
 STEPS = 4_000_000  # of z3, for one query: about a second
 # Functions whose values ONNX's definitions bound, from below or on both sides.
 _RANGES: Mapping[str, tuple[float, float | None]] = {
@@ -52,11 +55,11 @@ _RANGES: Mapping[str, tuple[float, float | None]] = {
 
 @dataclass(frozen=True)
 class Apart:
-    """Numbers on which both sides differ, by leaf."""
+    """Numbers on which both sides differ, by leaf; none for values of types without numbers."""
 
     way: Way
     types: Types
-    numbers: Mapping[Term, object]
+    numbers: Mapping[Term, Array]
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,12 @@ class Settled:
     apart: Apart | None = None
 
 
+@lru_cache(maxsize=4)
 def settle(rule: CompiledRule, seconds: float) -> Settled:
-    """Every way to match, every assignment of element types."""
-    end = time.process_time() + seconds
+    """Every way to match, every assignment of element types; the last answers are kept."""
+    # What z3 does depends on what was made in a context before.
+    z3.z3._main_ctx = None
+    end = time.process_time() + min(seconds, MOST_SECONDS)
     try:
         return _settle(rule, end)
     except NotCoveredError as problem:
@@ -150,7 +156,23 @@ class _Case:
             return "closed"
         if answer == z3.unknown:
             return "z3 gave up"
-        return Settled("apart", apart=self._apart(solver.model()))
+        model = solver.model()
+        solver.add(*self._usual())
+        if solver.check() == z3.sat:
+            model = solver.model()
+        return Settled("apart", apart=self._apart(model))
+
+    def _usual(self) -> list[Term3]:
+        """Floats near 1: claims do not speak of numbers that products lose."""
+        found: list[Term3] = []
+        for term, made in self.terms.values():
+            dtype = self.types.of(term)
+            if isinstance(term, Leaf) and dtype in n.FLOATS:
+                size = z3.fpAbs(made)
+                low, high = n.number(2.0**-4, dtype), n.number(2.0**4, dtype)
+                near = z3.And(z3.fpLEQ(low, size), z3.fpLEQ(size, high))
+                found.append(z3.Or(z3.fpIsZero(made), near))
+        return found
 
     def _conditions(self) -> list[ast.Expr]:
         found = [self.rule.pattern.guards[number] for number in self.expressions.way.guards]
@@ -179,10 +201,11 @@ class _Case:
                 continue  # it is asked again as a condition
 
     def _apart(self, model: Any) -> Apart:
-        shown: dict[Term, object] = {}
+        shown: dict[Term, Array] = {}
         for term, made in self.terms.values():
-            if isinstance(term, Leaf):
-                shown[term] = model.eval(made, model_completion=True)
+            dtype = self.types.of(term)
+            if isinstance(term, Leaf) and (dtype == "bool" or dtype in (*n.FLOATS, *n.INTEGERS)):
+                shown[term] = n.array_of(model.eval(made, model_completion=True), str(dtype))
         return Apart(self.expressions.way, self.types, shown)
 
     # --- terms ---------------------------------------------------------------------------------
