@@ -11,11 +11,13 @@ from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.lang.build_base import BuilderBase, Child, Part
 from rewrite.lang.machine import Token
+from rewrite.lang.quantized_words import GRANULARITIES
 from rewrite.lang.walk import nodes
+from rewrite.lang.words import suggestion
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 
-GRANULARITIES = ("per_tensor", "per_axis", "blocked")
 OPERATORS = ("DQ", "Q")
+_KNOWN = frozenset((*DTYPES, *DTYPE_CLASSES, *GRANULARITIES))  # words of types
 DQ_FORM = "for example `DQ(X)`, `DQ(B?: s32)` or `DQ(K: const s8 per_axis(0), zp=0)`"
 Q_FORM = "for example `y = Q(p)`, `y = Q(p, u8 per_tensor)` or `y = Q(p, Y: u8|s8)`"
 
@@ -35,7 +37,8 @@ class QuantizedBuilder(BuilderBase):
     def element(self, c: list[Child]) -> Part:
         axis = c[2].value if len(c) == 4 else None
         span, word = self.around(c), str(c[0])
-        if axis is not None and (word != "per_axis" or not isinstance(axis, int)):
+        wrong = axis is not None and (word != "per_axis" or not isinstance(axis, int))
+        if wrong and word in _KNOWN:  # others are reported as what they are not
             hint = "only `per_axis(a)` has an axis, a whole number"
             self.report("RW121", f"`{word}` takes no number", span, hint)
         return Part(span, "element", _Element(span, word, axis if isinstance(axis, int) else None))
@@ -58,10 +61,20 @@ class QuantizedBuilder(BuilderBase):
             elif not any(many) and dtypes is None and granularity is None:
                 dtypes = tuple(words)
             else:
-                hint = "element types come first: `X: const s8|u8 per_tensor|per_axis(0)`"
-                self.report("RW121", "one list of element types, then one of groups", part, hint)
+                self._report_words(words, part)
         self.granular |= granularity is not None
         return dtypes, granularity
+
+    def _report_words(self, words: list[str], part: Part) -> None:
+        unknown = next((word for word in words if word not in _KNOWN), None)
+        if unknown is None:
+            message = "element types stand once, then the granularity once"
+            hint = "for example `X: const s8|u8 per_tensor|per_axis(0)`"
+        else:
+            message = f"there is no granularity `{unknown}`"
+            meant = suggestion(unknown, GRANULARITIES)
+            hint = meant or f"granularities are {', '.join(GRANULARITIES)}"
+        self.report("RW121", message, part, hint)
 
     # --- operators
 
@@ -71,7 +84,7 @@ class QuantizedBuilder(BuilderBase):
         codes = found[0] if len(found) == 1 else None
         if self._attributes(c, "DQ") or not isinstance(codes, ast.Variable):
             if not isinstance(codes, ast.Variable):
-                message = "`DQ` takes the name of its codes"
+                message = "`DQ` takes one name, that of its codes"
                 self.report("RW121", message, span, DQ_FORM)
             return ast.Variable(span, "_")
         return ast.Dequantized(span, codes, zp)
@@ -126,8 +139,9 @@ class QuantizedBuilder(BuilderBase):
                 continue
             word, value = operand.value
             if word != "zp" or not isinstance(value, int) or zp is not None:
-                message = "the only thing to be set is `zp`, once, to a whole number"
-                self.report("RW121", message, operand, "for example `DQ(K, zp=0)`")
+                message = "only `zp` can be given here, once, as a whole number"
+                hint = None if word == "zp" else suggestion(word, ["zp"])
+                self.report("RW121", message, operand, hint or "for example `DQ(K, zp=0)`")
                 continue
             zp = value
         return zp, others
@@ -144,9 +158,9 @@ class QuantizedBuilder(BuilderBase):
         mine = {c.type.span for c in codes if c is not None and c.type is not None}
         for node in nodes(item):
             if isinstance(node, ast.TypePattern) and node.granularity and node.span not in mine:
-                hint = "it says how many scales codes have: `DQ(X: u8 per_tensor)`"
+                hint = "only codes have scales: `DQ(X: u8 per_tensor)`"
                 word = node.granularity[0].kind
-                self.report("RW121", f"`{word}` belongs into `DQ` or `Q`", node, hint)
+                self.report("RW121", f"`{word}` stands only inside `DQ` or `Q`", node, hint)
 
 
 def _words(operand: Child) -> list[list[_Element]] | None:
@@ -171,7 +185,7 @@ def _words(operand: Child) -> list[list[_Element]] | None:
 def _word(pattern: Child) -> _Element | None:
     """An element type or a granularity that was read as a name or as a call."""
     name = getattr(pattern, "name", "")
-    if name not in (*DTYPES, *DTYPE_CLASSES, *GRANULARITIES):
+    if name not in _KNOWN:
         return None
     if isinstance(pattern, ast.Variable) and pattern.type is None and not pattern.optional:
         return _Element(pattern.span, name, None)

@@ -26,7 +26,7 @@ from rewrite.lang.kinds import (
     Info,
     join,
 )
-from rewrite.lang.quantized import FIELDS, written
+from rewrite.lang.quantized_words import FIELDS, written
 from rewrite.lang.scope import Facts
 from rewrite.lang.vocabulary import Kind
 from rewrite.lang.words import suggestion
@@ -136,7 +136,8 @@ class ExpressionChecker(CallChecker):
             hint = "ask it something: `target.has(Gelu)`"
             self.errors.add("RW220", "`target` is no value by itself", expr.span, hint)
         else:
-            known = [*self.scope.bindings, *self.lets, *self.local]
+            bound = [n for n in self.scope.bindings if written(n) == n]
+            known = [*bound, *self.lets, *self.local]
             hint = suggestion(name, known) or "names are bound by `match` and `let`"
             self.errors.add("RW220", f"nothing is named `{name}`", expr.span, hint)
 
@@ -168,13 +169,19 @@ class ExpressionChecker(CallChecker):
                 known = {}
         if expr.name in known:
             return Info(known[expr.name])
-        hint = suggestion(expr.name, known)
+        fields = FIELDS if self._is_codes(expr.base) else ()
+        hint = suggestion(expr.name, (*known, *fields))
         if expr.name in FIELDS and of == "a value":
             hint = "only codes that the rule names in `DQ(X)` or `Q(p, Y)` have one"
         if hint is None and expr.name in self.vocabulary.functions:
             hint = f"it is a function: `{expr.name}(...)`"
+        if hint is None and known:
+            hint = f"{of} has {', '.join(f'`.{name}`' for name in (*known, *fields))}"
         self.errors.add("RW261", f"{of} has no `.{expr.name}`", expr.span, hint)
         return ANY
+
+    def _is_codes(self, expr: ast.Expr) -> bool:
+        return isinstance(expr, ast.Name) and f"{expr.name}__scale" in self.scope.bindings
 
     def index(self, expr: ast.Index, facts: Facts) -> Info:
         base = self.present(expr.base, facts)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rewrite.errors import Collector, Label, Span
 from rewrite.lang import ast
 from rewrite.lang.limits import BAG_ITEMS, CHAIN_LENGTH, SIBLINGS
+from rewrite.lang.quantized_words import GRANULARITIES
 from rewrite.lang.scope import Scope
 from rewrite.lang.versions import (
     Operators,
@@ -23,7 +24,7 @@ from rewrite.lang.versions import (
 )
 from rewrite.lang.vocabulary import Kind
 from rewrite.lang.walk import nodes
-from rewrite.lang.words import operator_suggestion, suggestion
+from rewrite.lang.words import element_type_suggestion, operator_suggestion, suggestion
 from rewrite.schema import (
     DTYPE_ATTRIBUTES,
     DTYPE_CLASSES,
@@ -230,8 +231,8 @@ class PatternChecker:
 def check_dtypes(pattern: ast.TypePattern, errors: Collector) -> None:
     for name in pattern.dtypes or ():
         if name not in DTYPES and name not in DTYPE_CLASSES:
-            known = (*DTYPES, *DTYPE_CLASSES)
-            hint = suggestion(name, known) or "element types are f32, s8, u8, ..., f, int, num"
+            listed = f"element types are {', '.join((*DTYPES, *DTYPE_CLASSES))}"
+            hint = element_type_suggestion(name, GRANULARITIES) or listed
             errors.add("RW213", f"there is no element type `{name}`", pattern.span, hint)
 
 

@@ -12,7 +12,7 @@ from rewrite.errors import Collector, Label
 from rewrite.lang import ast
 from rewrite.lang.check_patterns import tops
 from rewrite.lang.limits import EXPANDED_DEPTH
-from rewrite.lang.quantized import is_parameter
+from rewrite.lang.quantized_words import is_parameter
 from rewrite.lang.scope import Scope
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import depth, nodes

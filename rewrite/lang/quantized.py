@@ -21,24 +21,12 @@ from dataclasses import dataclass, field, replace
 from rewrite.errors import Collector, Span
 from rewrite.lang import ast
 from rewrite.lang.check_patterns import check_dtypes
+from rewrite.lang.quantized_words import AXIS, FIELDS, GRANULARITIES, SAME_AXIS, unnamed
 from rewrite.lang.walk import nodes, own_names, replace_nodes
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 
-FIELDS = ("scale", "zp", "axis", "block")
-_ALL = ("per_tensor", "per_axis", "blocked")
 _GRANULAR = {"per_axis": ("axis",), "blocked": ("axis", "block")}
 Statement = ast.MatchStatement | ast.EachStatement
-
-
-def written(name: str) -> str:
-    """A name as the author would know it: `X__scale` is what stands behind `X.scale`."""
-    base, _, last = name.rpartition("__")
-    return f"{base}.{last}" if base and last in FIELDS else name
-
-
-def is_parameter(name: str) -> bool:
-    """Whether the name was made here."""
-    return written(name) != name
 
 
 def expand_quantized(rule: ast.Rule, errors: Collector) -> ast.Rule:
@@ -87,9 +75,12 @@ class _Quantizer:
     def _renamed(self, statement: Statement) -> Statement:
         """The statement, its name for a second one where it has none itself."""
         for node in _tops(statement.pattern):
-            if not isinstance(node, ast.Quantized) or node.codes is None or node.codes.name == "_":
+            if not isinstance(node, ast.Quantized) or node.codes is None:
                 continue
             name = node.codes.name
+            if name == "_" and not (statement_name(statement) == "_" and _has_axis(node.codes)):
+                continue
+            name = self._base(name)
             if isinstance(statement, ast.MatchStatement) and statement.names[0] == "_":
                 statement = replace(statement, names=(name, *statement.names[1:]))
             own = statement_name(statement)
@@ -132,7 +123,7 @@ class _Quantizer:
             return self._dequantize(pattern, shared=True)
         if isinstance(pattern, ast.Quantized):
             hint = "name it in a match statement of its own: `q = Q(p)`"
-            message = "`Q` stands only at the top of a statement"
+            message = "`Q` cannot be an operand"
             self.errors.add("RW232", message, pattern.span, hint)
             return ast.Variable(pattern.span, "_")
         if isinstance(pattern, ast.OpPattern):
@@ -153,7 +144,7 @@ class _Quantizer:
         type_ = codes.type
         groups = None if type_ is None else type_.granularity
         plain = replace(codes, optional=False, type=_without_groups(type_))
-        if codes.name in self.aliases:
+        if codes.name in self.aliases or _has_axis(codes):
             plain = replace(plain, name=name)
         made = self._operator(span, "DequantizeLinear", name, plain, groups)
         made = replace(made, shared=shared)
@@ -173,8 +164,8 @@ class _Quantizer:
         operand = self._inner(pattern.operand)
         made = self._operator(pattern.span, "QuantizeLinear", name, operand, groups)
         if type_ is not None and type_.dtypes is not None and name != statement:
-            message = "an element type needs a name to be asked for"
-            self.errors.add("RW121", message, pattern.span, "name the statement")
+            message = "the codes have an element type and no name"
+            self.errors.add("RW121", message, pattern.span, "name the statement: `q = Q(p, u8)`")
         elif type_ is not None and type_.dtypes is not None:
             check_dtypes(type_, self.errors)
             self.conditions.append(_dtype_test(type_.span, name, type_.dtypes))
@@ -185,7 +176,7 @@ class _Quantizer:
         if name != "_":
             return name
         self.count += 1
-        return f"_dq{self.count}"
+        return unnamed(self.count)
 
     def _operator(
         self,
@@ -198,12 +189,12 @@ class _Quantizer:
         const = ast.TypePattern(span, True, None, None)
         scale = ast.Variable(span, f"{name}__scale", type=const)
         zero_point = ast.Variable(span, f"{name}__zp", optional=True, type=const)
-        kinds = _ALL if groups is None else tuple(dict.fromkeys(g.kind for g in groups))
+        kinds = GRANULARITIES if groups is None else tuple(dict.fromkeys(g.kind for g in groups))
         axis_known = groups is not None and all(
             g.kind == "per_tensor" or g.axis is not None for g in groups
         )
         left = kinds if not axis_known else tuple(k for k in kinds if k == "blocked")
-        self.codes[name] = tuple(k for k in self.codes.get(name, _ALL) if k in left)
+        self.codes[name] = tuple(k for k in self.codes.get(name, GRANULARITIES) if k in left)
         self.places.setdefault(name, span)
         if groups is not None:
             tests = [_granularity_test(span, name, g, groups) for g in groups]
@@ -284,6 +275,12 @@ def _dtype_test(span: Span, name: str, dtypes: tuple[str, ...]) -> ast.Expr:
     return ast.Binary(span, "in", dtype, ast.ListExpr(span, names))
 
 
+def _has_axis(codes: ast.Variable) -> bool:
+    """Whether an axis is asked for: the test counts it from the front by the rank of the codes."""
+    groups = () if codes.type is None else codes.type.granularity or ()
+    return any(group.axis is not None for group in groups)
+
+
 def _without_groups(pattern: ast.TypePattern | None) -> ast.TypePattern | None:
     if pattern is None:
         return None
@@ -308,7 +305,7 @@ def _granularity_test(
     if group.axis is not None:
         wanted = ast.Constant(span, group.axis, str(group.axis))
         arguments = (ast.Name(span, name), ast.Name(span, f"{name}__axis"), wanted)
-        tests.append(ast.Call(span, "dq__same_axis", arguments))
+        tests.append(ast.Call(span, SAME_AXIS, arguments))
     return _joined("and", tests)
 
 
@@ -385,6 +382,6 @@ def _field(span: Span, name: str, what: str, bound: frozenset[str]) -> ast.Expr:
     value = ast.Name(span, name)
     if what == "axis":
         axis = ast.Name(span, f"{name}__axis")
-        return ast.Call(span, "dq__axis", (value, scale, axis))
+        return ast.Call(span, AXIS, (value, scale, axis))
     like = (ast.Call(span, "shape", (scale,)), ast.Call(span, "dtype", (value,)))
     return ast.Binary(span, "??", ast.Name(span, f"{name}__zp"), ast.Call(span, "zeros", like))

@@ -18,6 +18,7 @@ from functools import lru_cache
 from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.lang.printer import print_expr
+from rewrite.lang.quantized_words import as_written, is_unnamed
 from rewrite.match import form as f
 from rewrite.match.expr import compile_condition
 from rewrite.match.rule import CompiledRule, Condition
@@ -213,10 +214,10 @@ class _Reader:
     def _label(self, form: f.Form) -> str:
         """What the form is called: by its name, else by its operator."""
         named = self.labels.get(form.index)
-        if named is not None:
+        if named is not None and not is_unnamed(named):
             return named
         if isinstance(form, (f.Any, f.Reference)):
-            return form.name or "_"
+            return "_" if form.name is None or is_unnamed(form.name) else form.name
         if isinstance(form, (f.Op, f.Bag)):
             return operator_words(form.operator)
         return form.klass if isinstance(form, f.Chain) else type(form).__name__.lower()
@@ -228,7 +229,7 @@ class _Reader:
         found: list[Atom] = []
         for number, (leaf, negated) in enumerate(leaves, 1):
             key = prefix if len(leaves) == 1 else f"{prefix}.{number}"
-            words = ("not " if negated else "") + print_expr(leaf)
+            words = ("not " if negated else "") + print_expr(as_written(leaf))
             test = Test(kind, key, leaf.span, words)
             self.found.append(test)
             self.keys[kind, leaf.span] = key

@@ -121,6 +121,18 @@ def test_attributes_of_other_opsets_may_be_listed(diagnose: Diagnose) -> None:
          "`axes` is always written as operand 2"),
         ("match y = Relu(x)\nwhere ranc(x) == 1\nemit y = x", "did you mean `rank`?"),
         ("match y = Softmax(x) { axes: 1, axis: 1 }\nemit y = x", "did you mean `axis`?"),
+        ("match y = Relu(x: int8)\nemit y = x", "did you mean `s8`?"),
+        ("match y = Relu(x: float)\nemit y = x", "did you mean `f32`?"),
+        ("match y = Relu(x: f17)\nemit y = x", "did you mean `f16`"),
+        ("match y = Relu(DQ(X: per_axs(0)))\nemit y = zeros([1], f32)", "did you mean `per_axis`?"),
+        ("match y = Relu(DQ(X: s8 per_tensr))\nemit y = x", "did you mean `per_tensor`?"),
+        ("match y = Relu(DQ(X, zpt=0))\nemit y = x", "did you mean `zp`?"),
+        ("match y = Relu(x)\nwhere x.shap == [1]\nemit y = x", "did you mean `shape`?"),
+        ("match y = Relu(x)\nwhere x.layout == 1\nemit y = x", "a value has `.shape`, `.dtype`"),
+        ("match y = Relu(DQ(X: per_tensor))\nwhere X.scal > 1\nemit y = zeros([1], f32)",
+         "did you mean `scale`?"),
+        ("match y = Relu(DQ(_: per_axis(0)))\nwhere dq1 > 1\nemit y = zeros([1], f32)",
+         "names are bound by `match` and `let`"),
     ],
 )  # fmt: skip
 def test_hints(body: str, hint: str | None, diagnose: Diagnose) -> None:

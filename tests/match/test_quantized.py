@@ -74,6 +74,8 @@ def test_both_domains(ask: Ask, domain: str) -> None:
         ("y = Q(MatMul(DQ(X: u8[N, M] per_tensor), DQ(K: [M, _] per_axis)), Y: int)", "match"),
         ("y = Q(MatMul(DQ(X, zp=7), DQ(K)))", "match"),
         ("_ = Q(MatMul(DQ(X), DQ(_)), y)", "match"),
+        ("y = Q(MatMul(DQ(_: u8 per_tensor), DQ(_: const s8 per_axis(-1), zp=0)))", "match"),
+        ("y = Q(MatMul(DQ(X), DQ(_: per_axis(0))))", "where"),
     ],
 )
 def test_constraints(ask: Ask, pattern: str, code: str) -> None:
@@ -85,6 +87,16 @@ g (int8[2,3] x) => (float[2,3] y)
 <float xs = {0.5}, int32[3] b = {1,2,3}, float bs = {0.25}>
 { xf = DequantizeLinear(x, xs)  bf = DequantizeLinear(b, bs)  y = LayerNormalization(xf, xf%s) }
 """
+
+
+def test_the_axis_of_results_without_a_name(ask: Ask) -> None:
+    model = """
+    g (float[2,3] x) => (float[2,3] y) <float[3] s = {1, 2, 4}>
+    { r = Relu(x)  q = QuantizeLinear <axis = %s> (r, s)  y = Neg(r) }
+    """
+    pattern = "r = Relu(x)  _ = Q(r, per_axis(1))  y = Neg(r)"
+    assert ask(pattern, model % "-1")
+    assert not ask(pattern, (model % "0").replace("[3] s = {1, 2, 4}", "[2] s = {1, 2}"))
 
 
 def test_an_operand_that_may_be_absent(ask: Ask) -> None:

@@ -6,7 +6,6 @@ within a kind in the order of the text. What schemas make impossible says so its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -22,15 +21,13 @@ from rewrite.audit.coverage.opsets import (
 from rewrite.audit.coverage.order import commuting, differs
 from rewrite.errors import Span
 from rewrite.lang import ast
-from rewrite.lang.quantized import is_parameter, written
+from rewrite.lang.quantized_words import is_parameter, written
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 from rewrite.match import form as f
 from rewrite.match.items import Test, tests_of
 from rewrite.match.rule import CompiledRule
 from rewrite.schema import DTYPES
-
-_CALL = re.compile(r"__\d+")
 
 TRUE, FALSE = "true", "false"
 
@@ -92,8 +89,8 @@ def is_made(test: Test, pattern: f.Pattern) -> bool:
 
 
 def _plain(name: str | None) -> str:
-    """A name as the author knows it: without the number of the call of a named pattern."""
-    return "_" if name is None else _CALL.sub("", written(name))
+    """A name as the author knows it."""
+    return "_" if name is None else written(name)
 
 
 @dataclass

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from rewrite.lang import ast
 from rewrite.lang.printer import print_expr
+from rewrite.lang.quantized_words import as_written, is_parameter, written
 from rewrite.match.builtins.registry import to_items
 from rewrite.match.expr import compile_condition, compile_expr, names_in
 from rewrite.match.form import Number, Op
@@ -84,7 +85,7 @@ def _same(rule: CompiledRule, way: Near, violation: Violation) -> str:
     if isinstance(violation.at, ir.Node):
         attribute = violation.reason.removesuffix(" differs")
         return f"{attribute} of {_value(violation)} were {_shown(way.scope, known)}"
-    called = f"`{known.name}`" if isinstance(known, ir.Value) else f"what `{name}` is"
+    called = f"`{known.name}`" if isinstance(known, ir.Value) else f"what `{written(name)}` is"
     return f"{_value(violation)} were {called}"
 
 
@@ -96,7 +97,7 @@ def _uses(rule: CompiledRule, way: Near, violation: Violation) -> str:
 
 
 def _absent(rule: CompiledRule, way: Near, violation: Violation) -> str:
-    return f"{_value(violation)} had the operand `{violation.key.partition(':')[2]}`"
+    return f"{_value(violation)} had the operand `{written(violation.key.partition(':')[2])}`"
 
 
 def _present(rule: CompiledRule, way: Near, violation: Violation) -> str:
@@ -174,10 +175,12 @@ def _told(expr: ast.Expr, scope: Env) -> list[str]:
         sides = [side for side in (expr.left, expr.right) if not _is_literal(side)]
     else:
         sides = []
-    found = [(print_expr(side), _computed(side, scope)) for side in sides]
+    found = [(print_expr(as_written(side)), _computed(side, scope)) for side in sides]
     if not found:
         names = sorted(name for name in names_in(expr) if name in scope.names)
-        found = [(name, _shown(scope, scope.names[name])) for name in names[:_MOST_NAMES]]
+        codes = {name.rpartition("__")[0] for name in names if is_parameter(name)}
+        names = [name for name in names if name not in codes]  # told by their scale or axis
+        found = [(written(name), _shown(scope, scope.names[name])) for name in names[:_MOST_NAMES]]
     return [f"`{text}` is {value}" for text, value in found if value]
 
 
