@@ -40,11 +40,13 @@ _INFIX = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A model on which two rules touch."""
+    """A model on which two rules touch. `made`: it was put together of two examples, whose scales
+    need not belong together."""
 
     label: str
     model: onnx.ModelProto
     target: Target
+    made: bool = False
 
 
 @dataclass
@@ -83,7 +85,9 @@ class Touching:
             for meeting in meetings:
                 model = meeting.witness.model
                 if model is not None:
-                    self.add(one, other, Place(meeting.witness.label, model, meeting.target))
+                    made = meeting.witness.example is None
+                    label = meeting.witness.label
+                    self.add(one, other, Place(label, model, meeting.target, made))
         return _followed(self, end) and _glued(self, end)
 
     def alone(self, name: str, target: Target) -> Alone:
@@ -202,7 +206,8 @@ def _glued(work: Touching, end: float) -> bool:
                 trials[pair] += 1
                 model = _together(upper, lower)
                 if model is not None and _both_match(work, model, target, pair):
-                    work.add(*pair, Place(f"{upper.label}, on {lower.label}", model, target))
+                    label = f"{upper.label}, on {lower.label}"
+                    work.add(*pair, Place(label, model, target, made=True))
     return True
 
 

@@ -53,6 +53,11 @@ class Slots:
                 if limits:
                     self.allowed[a] = frozenset.intersection(*limits)
 
+    def only(self, term: Term) -> str:
+        """The one type that a term can have; "" where there are several."""
+        found = self.allowed.get(self.of(term), frozenset())
+        return next(iter(found)) if len(found) == 1 else ""
+
     def limit(self, term: Term | None, dtypes: frozenset[str]) -> None:
         if term is not None:
             key = self.of(term)
@@ -87,11 +92,8 @@ def assignments(
     sources: Sequence[Term], targets: Sequence[Term], opset: tuple[int, int]
 ) -> Iterator[Types]:
     """Every assignment for what is matched, with what is emitted. Raises `NotCoveredError`."""
-    slots = Slots()
-    terms = list(inside(*sources))
-    keep = [*terms, *(t for t in inside(*targets) if t not in terms)]
-    for term in keep:
-        _constrain(slots, term, opset, matched=term in terms)
+    slots = slots_of(sources, targets, opset)
+    keep = list(inside(*sources, *targets))
     for source, target in zip(sources, targets, strict=True):
         slots.same(source, target)
     keys = list(dict.fromkeys(slots.of(t) for t in keep))
@@ -105,6 +107,15 @@ def assignments(
         raise NotCoveredError("there are too many element types")
     for choice in itertools.product(*limits):
         yield Types(slots, dict(zip(keys, choice, strict=True)))
+
+
+def slots_of(sources: Sequence[Term], targets: Sequence[Term], opset: tuple[int, int]) -> Slots:
+    """The classes of terms by the schemas alone. Raises `NotCoveredError`."""
+    slots = Slots()
+    matched = {id(term) for term in inside(*sources)}
+    for term in inside(*sources, *targets):
+        _constrain(slots, term, opset, matched=id(term) in matched)
+    return slots
 
 
 def _constrain(slots: Slots, term: Term, opset: tuple[int, int], matched: bool) -> None:

@@ -38,6 +38,7 @@ from rewrite.audit.feeds import Array
 from rewrite.lang import ast
 from rewrite.match.rule import CompiledRule
 from rewrite.match.structure import TOLERANCES
+from rewrite.schema import DTYPES
 
 Term3 = Any
 MOST_SECONDS = 12.0  # for one rule
@@ -64,7 +65,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Settled:
-    """`dtypes`: of what is matched, in the order met; `reason`: why it is open."""
+    """`dtypes`: of what is matched; `reason`: why it is open."""
 
     status: Literal["closed", "apart", "open"]
     dtypes: tuple[str, ...] = ()
@@ -106,7 +107,7 @@ def _settle(rule: CompiledRule, end: float) -> Settled:
             dtypes |= dict.fromkeys(str(types.of(s)) for s in inside(*sources) if types.of(s))
     if not dtypes:
         return Settled("open", reason="it never matches")
-    return Settled("closed", tuple(dtypes))
+    return Settled("closed", tuple(sorted(dtypes, key=list(DTYPES).index)))
 
 
 def _source(way: Way, name: str) -> Term:
