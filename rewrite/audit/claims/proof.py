@@ -29,6 +29,9 @@ class Proof:
     values: bool
     types: bool
 
+    def __str__(self) -> str:
+        return f"{self.prover}, {self.how}" if self.how else self.prover
+
 
 class Prover(Protocol):
     """Returns None where it has no proof; never a guess. `seconds` of processor time at most."""

@@ -9,14 +9,16 @@ Deterministic by the seed of the budget, as long as its seconds do not run out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from rewrite.audit.claims.check import Checked, check
 from rewrite.audit.claims.proof import Proof, proofs
 from rewrite.audit.claims.refute import counterexample
 from rewrite.audit.claims.result import RuleResult, Status
 from rewrite.audit.claims.shrink import shrink
+from rewrite.audit.claims.smt.suggest import suggested
 from rewrite.audit.instances.alone import Alone, targets_for
 from rewrite.audit.instances.generate import Search, Tried
 from rewrite.audit.instances.instance import Budget
@@ -78,7 +80,8 @@ def verify_rule(
         seconds=budget.seconds / len(alones),
     )
     for alone in alones:
-        broken = _on_target(pack, alone, share, tally, watch, skip)
+        more = suggested(alone, budget.seconds * _PROOF_SHARE) if alone is alones[0] else ()
+        broken = _on_target(pack, alone, share, tally, watch, skip, more)
         if broken is not None:
             return broken
     if not tally.fired:
@@ -105,11 +108,12 @@ def _on_target(
     tally: _Tally,
     watch: Watch,
     skip: frozenset[int],
+    more: Iterable[Tried],
 ) -> RuleResult | None:
-    """The rule on one target; a result only where it is refuted."""
+    """The rule on one target, `more` after its instances; a result only where it is refuted."""
     tally.targets.append(alone.target.name)
     search = Search(pack, alone, budget)
-    for tried in search.run():
+    for tried in chain(search.run(), more):
         tally.instances += 1
         if tried.applied.after is None or tally.instances in skip:
             continue
@@ -147,9 +151,10 @@ def _judged(
         return _result(pack, rule, tally, "undecided", how)
     sampled = _sampled(rule, tally)
     if any(proof.values for proof in proved):
-        how = "; ".join(f"{proof.prover}: {proof.how}" for proof in proved)
+        how = "; ".join(map(str, proved))
         return _result(pack, rule, tally, "proved", f"{how}; {sampled}")
-    return _result(pack, rule, tally, "sampled", sampled)
+    how = "; ".join([sampled, *(f"proved: {proof}" for proof in proved)])
+    return _result(pack, rule, tally, "sampled", how)
 
 
 def _sampled(rule: ast.Rule, tally: _Tally) -> str:
