@@ -16,13 +16,20 @@ KINDS = {
     "4": "Targets",
     "5": "Models",
     "6": "Rewriting",
-    "7": "Examples",
+    "7": "Tests, coverage, verification and other tools for authors",
     "8": "Running",
 }
 
 
+_HEAD = """# Errors
+
+Each message names a code. A code never changes its meaning. Codes RW9nn are findings of
+[`rewrite lint`](../lint/README.md).
+"""
+
+
 def index() -> str:
-    parts = ["# Errors\n\nEach message names a code. A code never changes its meaning.\n"]
+    parts = [_HEAD]
     for digit, kind in KINDS.items():
         rows = [_row(page) for page in sorted(FOLDER.glob(f"RW{digit}*.md"))]
         if rows:

@@ -55,7 +55,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def read_text(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():  # a pipe would keep us waiting
-            raise error("RW005", "cannot read: it is no file", subject=str(path))
+            raise error("RW005", "cannot read: it is not a file", subject=str(path))
         return path.read_text(encoding="utf-8")
     except OSError as problem:
         reason = problem.strerror or str(problem)

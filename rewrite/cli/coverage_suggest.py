@@ -55,7 +55,9 @@ def _by_file(found: Sequence[Suggested]) -> dict[str, list[Suggested]]:
 
 def _place(text: str, measured: Mapping[Job, Sequence[Measured]]) -> Path:
     if not text.endswith(SUFFIX) and not Path(text).is_dir():
-        raise error("RW721", f"`{text}` is no folder, and no file whose name ends with `{SUFFIX}`")
+        raise error(
+            "RW721", f"`{text}` is neither a folder nor a file whose name ends with `{SUFFIX}`"
+        )
     if len(measured) != 1:
         hint = "name one pack, or leave out the file: the cases are printed then"
         raise error("RW721", f"cases of {len(measured)} packs cannot stand in one file", hint=hint)

@@ -86,6 +86,9 @@ def _from_file(text: str) -> tuple[str, Any]:
         raise error("RW810", f"cannot be read: {problem}", subject=path) from problem
     if not isinstance(array, np.ndarray):
         raise error(
-            "RW810", "many arrays, where one is wanted", subject=path, hint="write it: numpy.save"
+            "RW810",
+            "it holds several arrays; one is wanted",
+            subject=path,
+            hint="write one array with numpy.save",
         )
     return name, array

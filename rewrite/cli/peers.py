@@ -90,7 +90,7 @@ def runner(name: str, model: str, feeds: dict[str, Any], threads: int) -> Run:
         return _onnxruntime(model, feeds, threads)
     if own == "openvino":
         return _openvino(model, feeds, threads)
-    raise error("RW708", f"there is no peer `{name}`", hint="onnxruntime, openvino")
+    raise error("RW708", f"there is no peer `{name}`", hint="known: onnxruntime, openvino")
 
 
 def compare(

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +62,7 @@ class _Told:
 
 def verify_pairs(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
     """`folders`: one for each rule."""
-    counted = list(Counter(folders).items())
+    counted = list(dict.fromkeys(folders))
     jobs = arguments.jobs or os.cpu_count() or 1
     seconds, only = float(arguments.pair_seconds), frozenset(arguments.rule)
     tell = _Told(arguments.out, arguments.json == "-")

@@ -120,7 +120,7 @@ def host_isa() -> Isa:
         return AVX2
     raise error(
         "RW821",
-        f"REWRITE_ISA={wanted} is no instruction set of this machine ({here.arch})",
+        f"REWRITE_ISA={wanted} is not an instruction set of this machine ({here.arch})",
         hint="native, baseline, and on x86-64 also avx2",
     )
 

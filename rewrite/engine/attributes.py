@@ -118,7 +118,7 @@ def free(name: str, value: object) -> ir.Attr:
     elif all(isinstance(item, str) for item in items):
         kind = "string"
     if kind == "tensor":
-        raise RefusedError(f"attribute '{name}': {describe(value)} is no attribute")
+        raise RefusedError(f"attribute '{name}': {describe(value)} is not an attribute")
     kind += "s" if isinstance(plain, tuple) else ""
     return convert(AttributeSchema(name, cast(AttributeKind, kind), False, None), plain)
 
@@ -135,7 +135,7 @@ def _plain(value: object) -> object:
         if len(value) > MOST_ITEMS:
             raise RefusedError(f"an attribute of {len(value):,} items is over the limit")
         if any(isinstance(item, (list, tuple)) for item in value):
-            raise RefusedError("a list of lists is no attribute")
+            raise RefusedError("a list of lists is not an attribute")
         return tuple(_plain(item) for item in value)
     if isinstance(value, (bool, np.bool_)):
         return int(value)

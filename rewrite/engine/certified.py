@@ -30,7 +30,7 @@ def certified(match: Match, name: str, limit: str) -> tuple[Certificate, Bound]:
         raise RefusedError(unknown.reason) from unknown
     found = getattr(value, "certificate", value)
     if not isinstance(found, Certificate):
-        raise RefusedError(f"`{name}` is no certificate")
+        raise RefusedError(f"`{name}` is not a certificate")
     bound = Bound("lsb", found.max_lsb)
     if not bound.within(limit):
         raise RefusedError(f"certified for {bound}, which is more than `{limit}`")

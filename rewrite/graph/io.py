@@ -65,7 +65,7 @@ def parse(data: bytes, subject: str = "model") -> onnx.ModelProto:
     try:
         proto = onnx.ModelProto.FromString(data)
     except DecodeError as failure:
-        raise _not_onnx(subject, "it is no protobuf message, or cut off") from failure
+        raise _not_onnx(subject, "it is not a protobuf message, or cut off") from failure
     if not proto.HasField("graph") and not proto.ir_version:
         raise _not_onnx(subject, "it has no graph and no IR version")
     return proto  # type: ignore[no-any-return]

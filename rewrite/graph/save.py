@@ -82,7 +82,7 @@ def save(loaded: LoadedModel, path: str | os.PathLike[str]) -> None:
         _save(loaded, target, target.with_name(target.name + ".data"))
     except RuntimeError:
         raise error(
-            "RW513", "cannot write the model: a circle of links", subject=str(path)
+            "RW513", "cannot write the model: the links go in a circle", subject=str(path)
         ) from None
     except OSError as failure:
         reason = failure.strerror or str(failure)

@@ -106,7 +106,7 @@ class BuilderBase:
         """Report operator names that stand where a value should."""
         for op in self.loose:
             hint = f"write `{op.prefix}.{op.name}(...)`"
-            self.report("RW116", f"{op.prefix}.{op.name} without operands is no value", op, hint)
+            self.report("RW116", f"{op.prefix}.{op.name} without operands is not a value", op, hint)
         self.loose = []
 
     # --- numbers

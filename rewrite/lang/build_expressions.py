@@ -150,7 +150,7 @@ class ExpressionBuilder(PatternBuilder):
         if isinstance(c[0], ast.Name) and c[0].name[0].islower():
             return ast.OpName(span, c[0].name, self.word(c[2]))
         hint = "an operator of another domain is `prefix.Name`, for example `ms.Gelu`"
-        self.report("RW116", f"`{c[2]}` follows something that is no prefix", span, hint)
+        self.report("RW116", f"`{c[2]}` follows something that is not a prefix", span, hint)
         return ast.OpName(span, "", str(c[2]))
 
     def field(self, c: list[Child]) -> ast.Field:

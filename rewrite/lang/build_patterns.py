@@ -211,7 +211,7 @@ class PatternBuilder(QuantizedBuilder):
         text = self.word(token)
         if text in LITERAL_NAMES:
             hint = "match a boolean constant by an attribute, or compare it in `where`"
-            self.report("RW107", f"`{text}` is no value to match", token, hint)
+            self.report("RW107", f"`{text}` cannot be matched as a value", token, hint)
         return text
 
     # --- types

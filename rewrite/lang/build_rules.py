@@ -207,7 +207,7 @@ class RuleBuilder(ExpressionBuilder):
         kind = str(c[1])
         if kind not in ("fires", "rejects"):
             hint = '`example fires name """model"""` or `example rejects name """model"""`'
-            message = f"an example `fires` or `rejects`, it does not `{kind}`"
+            message = f"an example `fires` or `rejects`; `{kind}` is neither"
             self.report("RW108", message, c[1], hint)
         name = self.lower(c[2], "an example") if len(c) == 4 else None
         text = dedent(str(c[-1])[3:-3])
@@ -221,7 +221,7 @@ class RuleBuilder(ExpressionBuilder):
         given = [x for x in c[2:] if not isinstance(x, Token)]
         claim = self._claim(span, kind, given)
         if claim is None:
-            self.report("RW108", f"`{kind}` with these arguments is no claim", span, CLAIMS)
+            self.report("RW108", f"`{kind}` with these arguments is not a claim", span, CLAIMS)
             claim = ast.Claim(span, "exact")
         return Part(span, "claim", claim)
 

@@ -189,7 +189,7 @@ class _Rule:
                 message = f"`{name}` is {what} and cannot be bound"
                 self.errors.add("RW221", message, binding.span, "choose another name")
             elif name[0].isupper() and self.vocabulary.schemas("", name):
-                message = f"{name} is an operator; without operands it is no value"
+                message = f"{name} is an operator; without operands it is not a value"
                 hint = f"write `{name}(...)`, or choose another name for the value"
                 self.errors.add("RW228", message, binding.span, hint)
 
@@ -228,7 +228,12 @@ class _Rule:
             self.errors.add("RW221", message, step.span, "choose another name")
             return
         if step.name == "_":
-            self.errors.add("RW222", "`let _` computes for nobody", step.span, "name it")
+            self.errors.add(
+                "RW222",
+                "nothing can use what `let _` computes",
+                step.span,
+                "give it a name, or remove it",
+            )
             return
         expressions.lets[step.name] = (info, step.value)
 

@@ -84,7 +84,7 @@ class CallChecker:
         for word, argument in expr.keywords:
             known = by_name.get(word)
             if known is None or word in given:
-                wrong = "is given twice" if known is not None else "is no parameter"
+                wrong = "is given twice" if known is not None else "is not a parameter"
                 message = f"`{word}` {wrong} of `{signature.name}`"
                 self.errors.add("RW263", message, argument.span, usage(signature))
                 continue

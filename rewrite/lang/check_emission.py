@@ -197,7 +197,7 @@ class _Maker(ExpressionChecker):
         sources = tops(pattern) if pattern is not None else []
         one_of_chain = isinstance(pattern, ast.Chain) and pattern.most == 1
         if not sources and not one_of_chain:
-            message = f"`@{name}` repeats an operator, but `{name}` is no matched operator"
+            message = f"`@{name}` repeats an operator, but `{name}` is not a matched operator"
             hint = (
                 "name it in a match statement: `m = Relu(x) | Sigmoid(x)`, `m = chain(x, c, 1..1)`"
             )
@@ -271,7 +271,7 @@ class _Maker(ExpressionChecker):
             statement = self.checker.statements.get(name)
             sources = tops(statement.pattern) if statement is not None else []
             if not sources:
-                message = f"`..{name}` carries attributes, but `{name}` is no matched operator"
+                message = f"`..{name}` carries attributes, but `{name}` is not a matched operator"
                 hint = "name the operator in a match statement: `c = Conv(...)`"
                 self.errors.add("RW211", message, expr.span, hint)
             found += [s.op for s in sources]

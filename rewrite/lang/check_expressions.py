@@ -39,7 +39,7 @@ class ExpressionChecker(CallChecker):
     def condition(self, expr: ast.Expr, facts: Facts) -> None:
         info = self.present(expr, facts)
         if info.kind not in ACCEPTED["bool"]:
-            message = f"{WORDS[info.kind]} is no condition"
+            message = f"{WORDS[info.kind]} is not a condition"
             self.errors.add("RW266", message, expr.span, "compare it with something")
 
     def present(self, expr: ast.Expr, facts: Facts) -> Info:
@@ -130,11 +130,11 @@ class ExpressionChecker(CallChecker):
             hint = f"ask for it by `if {name}: ...` or `case {{ {name}: ...; else: ... }}`"
             self.errors.add("RW230", message, expr.span, hint)
         elif name[0].isupper() and self.vocabulary.schemas("", name):
-            message = f"{name} is an operator; without operands it is no value"
+            message = f"{name} is an operator; without operands it is not a value"
             self.errors.add("RW228", message, expr.span, f"write `{name}(...)`")
         elif name == "target":
             hint = "ask it something: `target.has(Gelu)`"
-            self.errors.add("RW220", "`target` is no value by itself", expr.span, hint)
+            self.errors.add("RW220", "`target` is not a value by itself", expr.span, hint)
         else:
             bound = [n for n in self.scope.bindings if written(n) == n]
             known = [*bound, *self.lets, *self.local]
@@ -224,7 +224,7 @@ class ExpressionChecker(CallChecker):
         left, right = self.present(expr.left, facts), self.present(expr.right, facts)
         if operator in ("in", "not in"):
             if right.kind not in ACCEPTED["list"]:
-                message = f"{WORDS[right.kind]} is no list"
+                message = f"{WORDS[right.kind]} is not a list"
                 self.errors.add("RW227", message, expr.right.span, "write `x in [a, b]`")
             return BOOL
         if operator in ARITHMETIC:
@@ -310,7 +310,7 @@ class ExpressionChecker(CallChecker):
             message = f"no alternative or optional operand is named `{name}`"
             self.errors.add("RW230", message, at.span, hint)
         elif info.absent is None and info.kind not in ("bool", "any") and name not in facts.present:
-            message = f"`{name}` is always present; asking for it is no choice"
+            message = f"`{name}` is always present, so there is nothing to ask"
             hint = "only an alternative, an optional operand or a condition can be asked for"
             self.errors.add("RW230", message, at.span, hint)
 

@@ -27,5 +27,5 @@ def check_group(group: ast.Group, expressions: ExpressionChecker, facts: Facts) 
         elif info.kind == "value":
             expressions.not_constant(attribute.value)
         elif info.kind not in _HOLDS:
-            message = f"{WORDS[info.kind]} is no attribute"
+            message = f"{WORDS[info.kind]} cannot be an attribute"
             expressions.errors.add("RW264", message, attribute.value.span)

@@ -220,7 +220,7 @@ class PatternChecker:
         self, low: int, high: int, limit: int, what: str, span: Span, least: int = 2
     ) -> None:
         if not least <= low <= high <= limit:
-            message = f"{low}..{high} is no range of {what}"
+            message = f"{low}..{high} is not a range of {what}"
             hint = f"it lies between {least} and {limit}, the smaller bound first"
             self.errors.add("RW218", message, span, hint)
 

@@ -85,8 +85,8 @@ def _connected(match: Sequence[Statement], errors: Collector) -> None:
         first = waiting.pop(0)
         name = statement_names(match[first])[0]
         note = (Label(match[-1].span, "the last statement, where matching begins"),)
-        message = f"the statement of `{name}` shares no value with the last one"
-        hint = "use its name, or one of its operands"
+        message = f"the statement of `{name}` shares no value with the others"
+        hint = f"use `{name}`, or one of its operands, in another statement"
         errors.add("RW242", message, match[first].span, hint, note)
         _take_connected(set(values[first]), values, waiting)
 
@@ -154,7 +154,7 @@ def _emitted_group(rule: ast.Rule, group: ast.Group, errors: Collector) -> None:
     single = [n for s in rule.match if isinstance(s, ast.MatchStatement) for n in s.names]
     roots = [n for s in rule.emit for n in s.names if n in single]
     if group.value not in roots:
-        message = f"`group` names `{group.value}`, which is no root that `emit` replaces"
+        message = f"`group` names `{group.value}`, which `emit` does not replace"
         hint = f"write `group {roots[0]} as {group.name}`" if roots else None
         errors.add("RW244", message, group.span, hint)
 

@@ -17,6 +17,7 @@ import yaml
 from rewrite.errors import Collector, Label, Span
 from rewrite.lang.limits import MANIFEST_CHARACTERS, YAML_NESTING
 from rewrite.lang.text import admissible, normalize
+from rewrite.lang.words import suggestion
 from rewrite.schema import OLDEST_OPSET
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(?:-[a-z0-9_]+)*")
@@ -116,7 +117,7 @@ class _Reader:
             return whole
         if not OLDEST_OPSET <= low <= high <= newest:
             hint = f"opsets {OLDEST_OPSET} to {newest} are known"
-            self.errors.add("RW304", f"{low} to {high} is no opset range", value.span, hint)
+            self.errors.add("RW304", f"{low} to {high} is not an opset range", value.span, hint)
             return whole
         return (low, high)
 
@@ -171,7 +172,7 @@ def _manifest(values: dict[str, _Value], reader: _Reader, newest: int, start: Sp
 def _take(key: _Value, value: _Value, values: dict[str, _Value], reader: _Reader) -> None:
     name = key.text or ""
     if name not in KEYS:
-        hint = "the keys are " + ", ".join(f"`{k}`" for k in KEYS)
+        hint = suggestion(name, KEYS) or "the keys are " + ", ".join(f"`{k}`" for k in KEYS)
         reader.errors.add("RW303", f"unknown key `{name}`", key.span, hint)
     elif name in values:
         note = Label(reader.keys[name], "the first one")

@@ -173,7 +173,7 @@ class _Finder:
             self.errors.add("RW314", f"`{path.name}` leads out of the pack's folder", span, hint)
             return None
         if not _holds(path.is_file):
-            self.errors.add("RW301", f"`{path.name}` is no file", span)
+            self.errors.add("RW301", f"`{path.name}` is not a file", span)
             return None
         size = path.stat().st_size
         self.characters += size
@@ -224,4 +224,4 @@ def _no_pack(folder: Path) -> str:
         return f"`{folder}` is a file; a rule pack is a folder with a {MANIFEST}"
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"`{folder}` cannot be read: Permission denied"
-    return f"`{folder}` is no rule pack: it has no {MANIFEST}"
+    return f"`{folder}` is not a pack: it has no {MANIFEST}"

@@ -32,7 +32,7 @@ def run(path: Path, texts: Mapping[Path, str], rule: str, example: str | None = 
     """Run the tests of a rule, or the one that is called `fires plain`."""
     folder = pack_folder(path)
     if folder is None:
-        return Run("the file is in no pack: there is no pack.yaml beside it", ())
+        return Run("the file is not in a pack: there is no pack.yaml beside it", ())
     with copied(folder, texts) as copy:
         try:
             found, count = _tests(copy, rule, example)

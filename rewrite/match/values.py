@@ -111,7 +111,7 @@ class Tensor:
     def reals(self) -> Array:
         """The elements as float64."""
         if self.array.dtype.kind not in "bif":
-            raise Unknown("a string or a complex number is no real number")
+            raise Unknown("a string or a complex number is not a real number")
         return self.array.astype(np.float64, copy=False)
 
     def rounded(self, dtype: str | None = None) -> Array:

@@ -113,7 +113,7 @@ def _refused(op: Op, reason: str) -> RewriteError:
     return error(
         "RW802",
         message + reason.removeprefix(message),
-        hint="the sizes or values of this run do not fit; others may be run",
+        hint="the sizes or values of this run do not fit; give others",
         subject=op.node,
     )
 

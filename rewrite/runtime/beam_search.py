@@ -100,7 +100,7 @@ def _settings(name: str, attributes: Mapping[str, Any], inputs: Sequence[Any]) -
     kind = int(attributes.get("model_type", 0))
     if kind != 1 or any(x is not None for x in inputs[_TAKEN:]):
         raise error(
-            "RW832", "com.microsoft.BeamSearch is run with an encoder and without masks of words",
+            "RW832", "com.microsoft.BeamSearch needs an encoder and no masks of words",
             subject=name,
         )  # fmt: skip
 

@@ -85,7 +85,9 @@ def _loop(
 def _trips(op: Op, count: Array) -> int:
     if count.size != 1:
         raise error(
-            "RW805", f"{op.name}: the number of turns has {count.size} elements", subject=op.node
+            "RW805",
+            f"{op.name}: the number of turns must be one element, not {count.size}",
+            subject=op.node,
         )
     return int(count.reshape(-1)[0])
 
@@ -224,7 +226,11 @@ _OPERATORS: dict[str, _Operator] = {
 def _truth(op: Op, value: Value) -> bool:
     array = np.asarray(value)
     if array.size != 1:
-        raise error("RW805", f"{op.name}: the condition has {array.size} elements", subject=op.node)
+        raise error(
+            "RW805",
+            f"{op.name}: the condition must be one element, not {array.size}",
+            subject=op.node,
+        )
     return bool(array.reshape(-1)[0])
 
 

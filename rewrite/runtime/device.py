@@ -31,7 +31,11 @@ class CpuDevice:
         self, isa: Isa | None = None, threads: int = 1, objects: Objects | None = None
     ) -> None:
         if threads < 1:
-            raise error("RW806", f"{threads} threads cannot run anything", hint="threads=1 or more")
+            raise error(
+                "RW806",
+                f"a device needs one thread or more, not {threads}",
+                hint="threads=1 or more",
+            )
         self.isa = host_isa() if isa is None else isa
         check_runs_here(self.isa)
         self.threads = threads

@@ -165,7 +165,7 @@ class Instance:
         return error(
             "RW820",
             f"{call.label or type(call.spec).__name__}: {FAULTS.get(status, f'status {status}')}",
-            hint="the data of this run do not allow the operation; other data may be run",
+            hint="the data of this run do not allow the operation; give other data",
             subject=", ".join(call.nodes) or None,
         )
 
@@ -346,7 +346,7 @@ def _unfit(plan: Plan, k: int, array: object) -> RewriteError:
     name = f"input {k}" if k < first else f"output {k - first}"
     view = (*plan.inputs, *plan.outputs)[k]
     if not isinstance(array, np.ndarray):
-        return error("RW822", f"{name} is no array but {type(array).__name__}")
+        return error("RW822", f"{name} is not an array but {type(array).__name__}")
     flags = array.flags
     lacks = [
         word

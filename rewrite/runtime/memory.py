@@ -33,7 +33,7 @@ def aligned(count: int) -> Array:
     except (MemoryError, ValueError):
         raise error(
             "RW823",
-            f"{count:,} bytes are needed to run this model, and there is not so much memory",
+            f"{count:,} bytes are needed to run this model, more than the system gives",
             hint="smaller inputs (a smaller batch) need less",
         ) from None
     skip = -address_of(raw) % ALIGNMENT

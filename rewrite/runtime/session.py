@@ -410,7 +410,7 @@ def _array(port: Port, value: Value) -> Array:
     try:
         return np.asarray(value)
     except ValueError as problem:  # rows of different lengths
-        raise error("RW808", f"input `{port.name}` is no array: {problem}") from problem
+        raise error("RW808", f"input `{port.name}` is not an array: {problem}") from problem
 
 
 def _mistyped(port: Port, found: np.dtype[Any]) -> RewriteError:

@@ -61,7 +61,7 @@ def _code(
     high = low + (1 << width) - 1
     for code in codes:
         if not low <= code <= high:
-            message = f"{code} is no code of {dtype}, which has {low} to {high}"
+            message = f"{code} is not a code of {dtype}, which has {low} to {high}"
             problems.add("RW413", message, facts.spans[path])
 
 

@@ -150,9 +150,9 @@ def _parent(
 def _compose(file: Path) -> yaml.Node:
     try:
         if file.exists() and not file.is_file():  # reading a pipe or a device may not end
-            raise error("RW402", "cannot read the target: it is no file", subject=str(file))
+            raise error("RW402", "cannot read the target: it is not a file", subject=str(file))
         if file.stat().st_size > MOST_BYTES:
-            raise error("RW402", f"more than {MOST_BYTES} bytes", subject=str(file))
+            raise error("RW402", f"the file is larger than {MOST_BYTES} bytes", subject=str(file))
         root = yaml.compose(file.read_bytes().decode("utf-8"), Loader=yaml.SafeLoader)
     except OSError as problem:
         reason = problem.strerror or str(problem)
@@ -160,7 +160,7 @@ def _compose(file: Path) -> yaml.Node:
     except UnicodeDecodeError as problem:
         raise error("RW402", f"not UTF-8 text: {problem.reason}", subject=str(file)) from None
     except RecursionError:
-        raise error("RW402", "nested too deeply", subject=str(file)) from None
+        raise error("RW402", "the file is nested too deeply", subject=str(file)) from None
     except yaml.YAMLError as problem:
         raise _yaml_error(problem, file) from None
     if root is None:

@@ -203,7 +203,7 @@ class Reader:
         text = str(node.value)
         if not kind.choices or text in kind.choices:
             return text
-        hint = suggestion(text, kind.choices) or "one of: " + ", ".join(kind.choices)
+        hint = suggestion(text, kind.choices) or f"known: {', '.join(kind.choices)}"
         self.problems.add("RW406", f"`{text}` is not allowed here", self.span(node), hint)
         return BAD
 

@@ -184,7 +184,7 @@ def test_narrower_by_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REWRITE_ISA", "baseline")
     assert host_isa() == BASELINE
     monkeypatch.setenv("REWRITE_ISA", "neon")
-    with pytest.raises(RewriteError, match=r"REWRITE_ISA=neon is no instruction set"):
+    with pytest.raises(RewriteError, match=r"REWRITE_ISA=neon is not an instruction set"):
         host_isa()
 
 

@@ -86,7 +86,7 @@ def test_the_value_must_be_a_certificate(rewriter, make_rule):
     text = rules(make_rule).replace("certified(r)", "certified(p)")
     text = text.replace("let r", "let p = operand(y, 1)  r")
     found = rewriter(text, MODEL, target=RNDNU)
-    assert found.reasons == ["`p` is no certificate"] * 3
+    assert found.reasons == ["`p` is not a certificate"] * 3
 
 
 @pytest.mark.parametrize("limit", ["exact", "lsb", "approx"])

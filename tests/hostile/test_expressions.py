@@ -104,7 +104,12 @@ def test_strings_have_no_order(rewriter, condition):
 
 
 EMISSIONS = {
-    "y = Transpose(x) { perm: a40 }": ("[1, 1]", "[#, #]", 40, "a list of lists is no attribute"),
+    "y = Transpose(x) { perm: a40 }": (
+        "[1, 1]",
+        "[#, #]",
+        40,
+        "a list of lists is not an attribute",
+    ),
     "y = Transpose(x) { perm: a30 }": ("[1, 1]", "concat(#, #)", 30, "computes too much"),
     "y = Max(*a12)": ("[x, x]", "concat(#, #)", 12, "over the limit"),
     "y = LeakyRelu(x) { alpha: a1 }": ("1e300", "#", 1, "is not float"),

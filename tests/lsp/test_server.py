@@ -221,6 +221,6 @@ def test_files_that_belong_to_nothing(tmp_path):
         )
         assert shown is None
         params = lsp.ExecuteCommandParams("rewrite.runExample", [document.uri, "double", ""])
-        assert "no pack" in await editor.workspace_execute_command_async(params)
+        assert "not in a pack" in await editor.workspace_execute_command_async(params)
 
     edit(work)

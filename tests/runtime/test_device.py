@@ -194,8 +194,8 @@ def read_only() -> np.ndarray:
     [
         ([], [numbers(5)], "0 inputs and 1 outputs are given; the plan has 1 and 1"),
         ([numbers(5)] * 2, [], "2 inputs and 0 outputs"),
-        ([np.float32(1)], [numbers(5)], "input 0 is no array but float32"),
-        ([[1.0] * 5], [numbers(5)], "input 0 is no array but list"),
+        ([np.float32(1)], [numbers(5)], "input 0 is not an array but float32"),
+        ([[1.0] * 5], [numbers(5)], "input 0 is not an array but list"),
         ([numbers(4)], [numbers(5)], "input 0 is float32 of shape (4,); the plan wants float32"),
         ([numbers(5).astype(np.float64)], [numbers(5)], "input 0 is float64 of shape (5,)"),
         ([numbers(5).astype(">f4")], [numbers(5)], "input 0 is >f4 of shape (5,)"),
@@ -371,7 +371,7 @@ def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REWRITE_ISA", "baseline")
     assert host_isa().vector_bytes == 16
     monkeypatch.setenv("REWRITE_ISA", "pentium")
-    with pytest.raises(RewriteError, match="REWRITE_ISA=pentium is no instruction set"):
+    with pytest.raises(RewriteError, match="REWRITE_ISA=pentium is not an instruction set"):
         CpuDevice()
 
 

@@ -42,7 +42,7 @@ GOOD = {"x": X, "i": np.array([0, 1])}
     [
         ({**GOOD, "x": X.astype(object)}, "RW808", "of type object, not float32"),
         ({**GOOD, "x": X.astype(str)}, "RW808", "not float32"),
-        ({**GOOD, "x": [[1.0, 2.0], [3.0]]}, "RW808", "no array"),
+        ({**GOOD, "x": [[1.0, 2.0], [3.0]]}, "RW808", "not an array"),
         ({**GOOD, "x": None}, "RW808", "NoneType, not an array"),
         ({**GOOD, "x": {}}, "RW808", "dict, not an array"),
         ({**GOOD, "x": "abc"}, "RW808", "not float32"),
@@ -102,7 +102,7 @@ def test_the_environment_chooses_for_every_target(
         session.run(GOOD)
         assert session._device.isa == host_isa()
     monkeypatch.setenv("REWRITE_ISA", "bogus")
-    with pytest.raises(RewriteError, match="REWRITE_ISA=bogus is no instruction set"):
+    with pytest.raises(RewriteError, match="REWRITE_ISA=bogus is not an instruction set"):
         session_of(ADDED, target=target)
 
 
@@ -242,9 +242,9 @@ def test_conditions_are_one_element(count: int) -> None:
 @pytest.mark.parametrize(
     ("turns", "going", "words"),
     [
-        ([], [True], "number of turns has 0"),
-        ([1, 2], [True], "number of turns has 2"),
-        ([2], [], "condition has 0"),
+        ([], [True], "turns must be one element, not 0"),
+        ([1, 2], [True], "turns must be one element, not 2"),
+        ([2], [], "condition must be one element, not 0"),
         ([3], [True], "do not stack"),
     ],
 )

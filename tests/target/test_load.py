@@ -244,7 +244,7 @@ def test_problems_of_a_parent_are_positioned_in_the_parent(tmp_path):
         (b"\xff\xfe\x00", "not UTF-8"),
         (b"", "empty"),
         (b"a: 1\n---\nb: 2\n", "not YAML"),
-        (b"[" * 50_000, "nested too deeply"),
+        (b"[" * 50_000, "the file is nested too deeply"),
         (b"#" * (1 << 20) + b"\n", "more than"),
     ],
 )

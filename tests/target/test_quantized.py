@@ -72,12 +72,12 @@ CONTRADICTIONS = {
     "limits: {Conv: {fixed_qparams: [{dtype: s8, scale: 0.1, zp: 128}]}}": (
         "RW413",
         "128}",
-        "128 is no code of s8",
+        "128 is not a code of s8",
     ),
     "dtypes: [{activation: u8, weight: s4, accumulator: s32, weight_range: [-8, 8]}]": (
         "RW413",
         "[-8",
-        "8 is no code of s4",
+        "8 is not a code of s4",
     ),
     "dtypes: [{activation: u8, weight: s8, accumulator: s32, accumulator_bits: 40}]": (
         "RW413",

@@ -136,7 +136,7 @@ def text_of(path: Path) -> str | Diagnostic:
         if not path.resolve().is_relative_to(path.parent.resolve()):
             return _unread(path, "the file leads out of the pack's folder")
         if not path.is_file():  # a pipe would keep us waiting
-            return _unread(path, "it is no file")
+            return _unread(path, "it is not a file")
         size = path.stat().st_size
         if size > 4 * MOST_CHARACTERS:
             return _unread(path, f"the file has {size} bytes, which is too much to be read")

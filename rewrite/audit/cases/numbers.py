@@ -78,7 +78,7 @@ def _array(key: str, value: onnx.ValueInfoProto, numbers: Numbers) -> Array:
     tensor = value.type.tensor_type
     short = DTYPE_OF.get(tensor.elem_type, "")
     if not value.type.HasField("tensor_type") or short == "string":
-        raise NumbersError("RW711", key, f"`{value.name}` has no numbers")
+        raise NumbersError("RW711", key, f"`{value.name}` is not a tensor of numbers")
     nested = np.array(numbers, dtype=object)
     _check_range(key, value.name, short, nested)
     array = nested.astype(np.float64) if short not in DTYPE_CLASSES["int"] else nested
@@ -94,7 +94,7 @@ def _array(key: str, value: onnx.ValueInfoProto, numbers: Numbers) -> Array:
     )
     if not fits:
         declared = ", ".join("?" if size is None else str(size) for size in dims)
-        message = f"`{value.name}` is of shape [{declared}], the numbers of {list(array.shape)}"
+        message = f"`{value.name}` has shape [{declared}], its numbers have {list(array.shape)}"
         raise NumbersError("RW711", key, message)
     return np.asarray(array)
 
@@ -109,9 +109,10 @@ def _check_range(key: str, name: str, short: str, nested: Array) -> None:
         return
     for number in nested.reshape(-1):
         if number != number or number in (math.inf, -math.inf) or number != int(number):
-            raise NumbersError("RW711", key, f"`{name}` is of type {short}, {number} is not")
+            raise NumbersError("RW711", key, f"`{name}` is of type {short}, which has no {number}")
         if not low <= number <= high:
-            raise NumbersError("RW711", key, f"`{name}` is of type {short}, {number} is too much")
+            message = f"`{name}` is of type {short}, {low} to {high}; {number} is outside"
+            raise NumbersError("RW711", key, message)
 
 
 def _run(model: onnx.ModelProto, feeds: Feeds) -> tuple[dict[str, Array | None], str]:

@@ -58,7 +58,7 @@ def read_cases(text: str, file: str, newest: int, errors: Collector) -> tuple[Ca
     reader = _Reader(file, newest, errors)
     if root is None or not isinstance(root, yaml.SequenceNode):
         span = Span(file, 1, 1, 1, 1) if root is None else span_of(root, file)
-        errors.add("RW709", "a file of cases is a list of them, `- rule: …`", span)
+        errors.add("RW709", "a file of cases is a list: `- rule: …` for each case", span)
         return ()
     if len(root.value) > MOST_CASES:
         message = f"the file has {len(root.value)} cases; at most {MOST_CASES} are read"

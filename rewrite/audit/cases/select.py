@@ -31,7 +31,7 @@ def wanted(expression: str) -> Wanted:
 
 def _no_expression(expression: str) -> RewriteError:
     hint = "words with `and`, `or`, `not` and parentheses, as `softmax and not rejects`"
-    return error("RW002", f"-k: `{expression}` is no expression", hint=hint)
+    return error("RW002", f"-k: `{expression}` is not an expression", hint=hint)
 
 
 class _Parser:

@@ -150,7 +150,7 @@ def _unbroken(found: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
     try:
         yield from found
     except BrokenProcessPool:
-        message = "a process that ran tests has ended before its time"
+        message = "a process died while it ran tests"
         hint = "run with `-j 1` to see at which test"
         raise error("RW705", message, hint=hint) from None
 

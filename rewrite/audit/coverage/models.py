@@ -69,10 +69,10 @@ class Fired:
 def models_in(folder: Path) -> tuple[Path, ...]:
     """The `.onnx` files below a folder, in the order of their names."""
     if not folder.is_dir():
-        raise error("RW722", "this is no folder", subject=str(folder))
+        raise error("RW722", "this is not a folder", subject=str(folder))
     found = tuple(sorted(path for path in folder.rglob("*.onnx") if path.is_file()))
     if not found:
-        raise error("RW722", "there is no `.onnx` file in this folder", subject=str(folder))
+        raise error("RW722", "there are no .onnx files in this folder", subject=str(folder))
     return found[:MOST_MODELS]
 
 

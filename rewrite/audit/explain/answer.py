@@ -134,8 +134,8 @@ def _about_node(found: Answer) -> list[str]:
         lines += _miss(miss, found.node)
     others = sorted(miss.rule for miss in found.misses if miss not in whole)
     if others:
-        rules = "a rule" if len(others) == 1 else f"{len(others)} rules"
-        lines.append(f"half of their operators find {rules}: {', '.join(others)}")
+        find = "1 rule finds" if len(others) == 1 else f"{len(others)} rules find"
+        lines.append(f"{find} only some of their operators here: {', '.join(others)}")
     if found.rule is None and not found.misses:
         lines.append("no rule comes near it")
     return lines

@@ -152,7 +152,7 @@ def _miss(
         if refusals and state is story.after:
             told = "; ".join(refusals)
             span = rule.rule.span
-            reasons = (Reason("refused", "", told, f"not refused: {told}", "", span),)
+            reasons = (Reason("refused", "", told, f"it were not refused: {told}", "", span),)
     return Miss(
         rule=rule.name,
         anchor=_words(anchor),
@@ -178,12 +178,14 @@ def _far(story: Story, rule: CompiledRule, node: ir.Node, state: State) -> Miss:
     found = interpreter.match(rule, anchor, state.facts, story.target)
     if isinstance(found, Match):  # without this node
         text = f"it matches at {_words(anchor)}, without this node"
-        reason = Reason("operator", "", text, "part of the pattern", _words(node), rule.rule.span)
+        reason = Reason(
+            "operator", "", text, "it were part of the pattern", _words(node), rule.rule.span
+        )
         matched = tuple(map(_words, found.nodes))
     else:
         code = found.code if found.code == "operator" and not found.matched else "far"
         wanted = " or ".join(sorted(operator_words(o) for o in rule.anchors)[:3])
-        would_be = f"part of a match that ends in {wanted}" if code == "operator" else ""
+        would_be = f"it were part of a match that ends in {wanted}" if code == "operator" else ""
         reason = Reason(code, "", found.reason, would_be, found.subject, found.span)
         matched = ()
     empty = Miss(rule.name, _words(anchor), str(anchor.outputs[0].name), state.name, (), (), 0)

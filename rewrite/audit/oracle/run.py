@@ -250,7 +250,7 @@ def _inlined(source: io.Source | LoadedModel) -> LoadedModel:
     elif isinstance(source, str | os.PathLike | onnx.ModelProto | ir.Model):
         loaded = io.load(source)
     else:
-        raise TypeError(f"{type(source).__name__} is no model")
+        raise TypeError(f"{type(source).__name__} is not a model")
     if not loaded.model.functions:
         return loaded
     from onnx.inliner import inline_local_functions

@@ -130,7 +130,8 @@ def _check_place(place: Path, model: Path) -> None:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise error("RW003", f"cannot write: {reason}", subject=str(place)) from None
     if _one_file(place, model):
-        raise error("RW006", "the output is the input", subject=str(place))
+        hint = "name another file with -o"
+        raise error("RW006", "the output is the input", hint=hint, subject=str(place))
     if place.is_dir():
         raise error("RW003", "cannot write: Is a directory", subject=str(place))
     if not place.parent.is_dir():

@@ -20,9 +20,16 @@ PEERS = ("onnxruntime", "openvino")
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="an ONNX file")
-    add("--threads", type=number_from(1), default=1, metavar="N", help="of each runtime (1)")
-    add("--against", default="", metavar="A,B", help="onnxruntime, openvino")
-    add("--turns", type=number_from(1), default=15, metavar="N", help="of each runtime (15)")
+    add(
+        "--threads", type=number_from(1), default=1, metavar="N", help="threads of each runtime (1)"
+    )
+    add(
+        "--against",
+        default="",
+        metavar="A,B",
+        help="runtimes to compare with: onnxruntime, openvino",
+    )
+    add("--turns", type=number_from(1), default=15, metavar="N", help="runs of each runtime (15)")
     add_inputs(parser)
 
 

@@ -1,4 +1,4 @@
-"""Tell what of the rules of packs their tests show.
+"""Measure how much of the rules of packs their tests show.
 
 Each rule is tried on the models of its own tests, by the interpreter alone. docs/coverage.md says
 what is counted.
@@ -34,12 +34,12 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="a target that rules are tried for, where they ask; repeatable (all shipped ones)",
     )
     parser.add_argument("--html", metavar="DIR|FILE", help="write a page with the rules' text")
-    parser.add_argument("--json", metavar="FILE", help="write the items as JSON; - is stdout")
+    parser.add_argument("--json", metavar="FILE", help="write the items as JSON; - for stdout")
     parser.add_argument(
         "--fail-under",
         type=_percent,
         metavar="N",
-        help="exit with 1 where fewer than N %% of the items are shown",
+        help="exit with status 1 if fewer than N %% of the items are shown",
     )
     parser.add_argument(
         "--suggest",

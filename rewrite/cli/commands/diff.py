@@ -35,7 +35,11 @@ RUNTIMES = ("oracle", "onnxruntime")
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("before", metavar="A", help="a model; a pack or target, its file or its name")
+    add(
+        "before",
+        metavar="A",
+        help="a model, a pack or a target: its path, or the name of a shipped one",
+    )
     add("after", metavar="B", help="another one")
     add("--numeric", action="store_true", help="compare the numbers of two models")
     add("--runs", metavar="N", type=_count, default=2, help="how many random inputs (2)")
@@ -60,11 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise error("RW002", message, hint="rewrite diff --help")
     kind = kinds[0]
     if arguments.numeric and kind != "model":
-        raise error("RW002", "--numeric compares models", hint="rewrite diff --help")
+        message = "--numeric is for models, not for packs and targets"
+        raise error("RW002", message, hint="rewrite diff --help")
     if arguments.models is not None and kind == "model":
-        raise error("RW002", "--models is for packs and targets", hint="rewrite diff --help")
+        message = "--models is for packs and targets, not for models"
+        raise error("RW002", message, hint="rewrite diff --help")
     if arguments.target is not None and (kind != "pack" or arguments.models is None):
-        raise error("RW002", "--target is for the effects of packs: with --models")
+        message = "--target is for two packs, with --models"
+        raise error("RW002", message, hint="rewrite diff --help")
     return {"model": _models, "pack": _packs, "target": _targets}[kind](arguments)
 
 
@@ -214,7 +221,9 @@ def _numbers(arguments: argparse.Namespace) -> dict[str, Any]:
 
     runtimes: tuple[Runtime, Runtime] = arguments.runtime
     if "onnxruntime" in runtimes and not has_onnxruntime():
-        raise error("RW707", "onnxruntime is not installed", hint="--runtime oracle needs it not")
+        raise error(
+            "RW707", "onnxruntime is not installed", hint="`--runtime oracle` works without it"
+        )
     try:
         with working(f"comparing {Path(arguments.before).name} and {Path(arguments.after).name}"):
             found = compare_layers(

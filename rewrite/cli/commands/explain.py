@@ -42,7 +42,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.rule is None and arguments.node is None:
-        raise error("RW002", "--rule or --node says what is to be explained")
+        message = "give --rule, --node or both: what is to be explained?"
+        raise error("RW002", message, hint="rewrite explain --help")
     from rewrite.api import find_target, matcher_for
     from rewrite.audit.explain.answer import answer, text
     from rewrite.audit.explain.story import tell

@@ -31,14 +31,24 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="mend what can be mended mechanically")
     parser.add_argument("--diff", action="store_true", help="show what --fix would change")
     parser.add_argument(
-        "--select", type=_codes, default=(), metavar="CODES", help="only these, RW9,RW911"
+        "--select",
+        type=_codes,
+        default=(),
+        metavar="CODES",
+        help="only these checks, as RW911,RW92",
     )
-    parser.add_argument("--ignore", type=_codes, default=(), metavar="CODES", help="not these")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="findings as JSON; - for stdout")
-    parser.add_argument("--sarif", type=Path, metavar="FILE", help="the same as SARIF 2.1.0")
+    parser.add_argument(
+        "--ignore", type=_codes, default=(), metavar="CODES", help="not these checks"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the findings as JSON; - for stdout"
+    )
+    parser.add_argument(
+        "--sarif", type=Path, metavar="FILE", help="write them as SARIF 2.1.0; - for stdout"
+    )
     parser.add_argument(
         "-j", dest="jobs", type=number_from(1), default=os.cpu_count() or 1, metavar="N",
-        help="packs looked at at the same time (one for each core)",
+        help="processes (one per core)",
     )  # fmt: skip
 
 
@@ -54,7 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     folders = list(dict.fromkeys(folders))
     chosen = wanted(arguments.select, arguments.ignore)
     if not chosen:
-        raise error("RW002", "no check is left", hint="see docs/lint for the codes there are")
+        raise error(
+            "RW002",
+            "--select and --ignore leave no check",
+            hint="docs/lint/README.md lists the codes",
+        )
     with working("linting") as tell:
         reports = lint(folders, chosen, arguments.jobs, tell)
         if arguments.fix and _mended(reports, quiet):
@@ -71,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _codes(text: str) -> tuple[str, ...]:
     codes = tuple(code.strip() for code in text.split(","))
     if not all(code.startswith("RW") and code[2:].isdecimal() for code in codes):
-        raise argparse.ArgumentTypeError(f"`{text}` is no list of codes, as RW911,RW92")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a list of codes, such as RW911,RW92")
     return codes
 
 

@@ -14,7 +14,9 @@ from rewrite.errors import error
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stdio", action="store_true", help="what is done anyway")
+    parser.add_argument(
+        "--stdio", action="store_true", help="accepted for editors that pass it; it changes nothing"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

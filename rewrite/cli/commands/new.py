@@ -42,7 +42,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
     words = {"folder": "--in", "pack": "--pack", "phase": "--phase", "packs": "--packs"}
     for option, word in words.items():
         if getattr(arguments, option) is not None and option not in meant[arguments.kind]:
-            raise error("RW002", f"{word} says nothing about a {arguments.kind}")
+            raise error("RW002", f"{word} is not for a {arguments.kind}")
 
 
 def _pack(arguments: argparse.Namespace) -> list[Path]:
@@ -111,4 +111,4 @@ def _written(path: Path, text: str) -> Path:
 
 
 def _exists(path: Path) -> Exception:
-    return error("RW751", "it exists already", hint="another name, please", subject=str(path))
+    return error("RW751", "it exists already", hint="choose another name", subject=str(path))

@@ -1,7 +1,7 @@
 """Run the tests of packs: the examples in rules, and the cases beside them.
 
 Every `example` of a rule and every case of a `*.cases.yaml` is run, each with its rule alone.
-Tells of those that do not hold. docs/testing.md says what a case can expect.
+Prints those that do not hold. docs/testing.md says what a case can expect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "-k",
         dest="expression",
         metavar="EXPR",
-        help="only tests in whose name `pack::rule::test` these words are; and, or, not, ()",
+        help="only tests whose name `pack::rule::test` has these words, joined by and, or, not, ()",
     )
     parser.add_argument(
         "--rule", action="append", default=[], metavar="R", help="only this rule; repeatable"
@@ -50,13 +50,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update",
         action="store_true",
-        help="write what was found into files of cases: `after`, and a `rejects` that is empty",
+        help="write what was found into the case files: `after`, and a `rejects` that is empty",
     )
     parser.add_argument(
-        "--durations", type=number_from(0), metavar="N", help="tell of the N slowest tests"
+        "--durations", type=number_from(0), metavar="N", help="list the N slowest tests"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the outcomes as JSON; - is stdout")
-    parser.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit's XML")
+    parser.add_argument("--json", metavar="FILE", help="write the outcomes as JSON; - for stdout")
+    parser.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
     parser.add_argument(
         "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
     )

@@ -48,7 +48,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=number_from(1),
         default=_SECONDS,
         metavar="S",
-        help=f"of processor time for each rule ({_SECONDS})",
+        help=f"processor time for each rule, in seconds ({_SECONDS})",
     )
     add(
         "--instances",
@@ -57,9 +57,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"models on which each rule is to fire ({_INSTANCES})",
     )
-    add("--seed", type=number_from(0), default=0, metavar="N", help="of the choice of models (0)")
+    add("--seed", type=number_from(0), default=0, metavar="N", help="choose other models (0)")
     add("-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)")
-    add("--json", metavar="FILE", help="write the results as JSON; - is stdout")
+    add("--json", metavar="FILE", help="write the results as JSON; - for stdout")
     add(
         "--out",
         type=Path,
@@ -70,16 +70,16 @@ def options(parser: argparse.ArgumentParser) -> None:
     add(
         "--pairs",
         action="store_true",
-        help="instead of each rule alone, each two rules of a pack that can touch",
+        help="verify each two rules of a pack that can touch, not each rule alone",
     )
     add(
         "--pair-seconds",
         type=number_from(1),
         default=_PAIR_SECONDS,
         metavar="S",
-        help=f"of processor time for all pairs ({_PAIR_SECONDS})",
+        help=f"processor time for all pairs, in seconds ({_PAIR_SECONDS})",
     )
-    add("-v", "--verbose", action="store_true", help="tell of rules that hold, too")
+    add("-v", "--verbose", action="store_true", help="print rules that hold, too")
 
 
 def run(arguments: argparse.Namespace) -> int:

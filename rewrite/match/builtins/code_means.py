@@ -61,7 +61,7 @@ def mean_arithmetic(m: object) -> str:
 
 def _mean(value: object) -> CodeMean:
     if not isinstance(value, CodeMean):
-        raise Unknown("this is no mean of codes")
+        raise Unknown("this is not a mean of codes")
     return value
 
 

@@ -86,7 +86,7 @@ def sum_arithmetic(s: object) -> str:
 def plan_of(value: object) -> CodeSum:
     """The sum that an expression stands for."""
     if not isinstance(value, CodeSum):
-        raise Unknown("this is no sum of codes")
+        raise Unknown("this is not a sum of codes")
     return value
 
 

@@ -62,7 +62,7 @@ def recode(keys: Items, values: Items, default: object, list_: Items) -> Items:
     if len(keys) != len(values):
         raise Unknown("there are not as many values as keys")
     if any(isinstance(item, tuple) for item in (*keys, *list_)):
-        raise Unknown("a list is no key")
+        raise Unknown("a list cannot be a key")
     table: dict[object, object] = {}
     for key, value in zip(keys, values, strict=True):
         table.setdefault((type(key), key), value)

@@ -344,7 +344,7 @@ def _certainly(a: object, b: object) -> bool:
 
 def _graph_value(x: object) -> ir.Value:
     if not is_graph_value(x):
-        raise Unknown(f"{describe(x)} is no value of the graph")
+        raise Unknown(f"{describe(x)} is not a value of the graph")
     return x
 
 

@@ -21,7 +21,7 @@ def recoded(maker: Maker, list_: Items, scale: Tensor, zero_point: Tensor, dtype
     """Codes behind dequantized values as codes with another scale, by tables of all of them."""
     code = code_type(dtype)
     if code is None:
-        raise Unknown("these are no codes")
+        raise Unknown("these are not codes")
     to = quant_params(code, scale.rounded("f32"), zero_point.array)
     made: list[object] = []
     for item in list_:

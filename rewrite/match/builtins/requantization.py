@@ -116,7 +116,7 @@ def requantizer(r: object) -> str:
 
 def _requantization(value: object) -> Requantization:
     if not isinstance(value, Requantization):
-        raise Unknown("this is no requantization")
+        raise Unknown("this is not a requantization")
     return value
 
 

@@ -49,5 +49,5 @@ def accumulates(
 
 def _rows(w: Tensor, axis: int) -> Ints:
     if w.array.dtype.kind != "i" or not -w.array.ndim <= axis < w.array.ndim:
-        raise Unknown("these are no codes of weights with such an axis")
+        raise Unknown("these are not codes of weights with such an axis")
     return accumulator.by_channel(w.array, axis)

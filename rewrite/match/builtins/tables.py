@@ -296,7 +296,7 @@ def table(env: Env, y: Value, x: Value, axis: int | None = None) -> object:
 def entries(table: object) -> Tensor:
     """What a table holds, in one row."""
     if not isinstance(table, Looked):
-        raise Unknown("this is no table")
+        raise Unknown("this is not a table")
     return Tensor(table.entries.array.reshape(-1), table.entries.dtype)
 
 
@@ -333,5 +333,5 @@ def most_off(lines: object) -> int:
 
 def _lines(found: object) -> Lines:
     if not isinstance(found, Lines):
-        raise Unknown("these are no lines")
+        raise Unknown("these are not lines")
     return found

@@ -24,7 +24,7 @@ def _channels(b: Tensor, *others: Tensor) -> None:
     """Refuse biases and scales that are not one number, or one for each channel."""
     size = b.size
     if size == 0 or max(b.shape, default=1) != size:
-        raise Unknown("the bias is no vector")
+        raise Unknown("the bias is not a vector")
     for other in others:
         if other.size not in (1, size):
             raise Unknown("there are not as many scales as biases")
@@ -93,7 +93,7 @@ def turned(w: Tensor, zero: Tensor, factor: Tensor) -> Tensor:
     Where it is negative they are reflected at their zero point, where it is 0 they are that.
     """
     if w.array.dtype.kind != "i" or w.ndim == 0 or w.dtype is None:
-        raise Unknown("weights are no codes")
+        raise Unknown("weights are not codes")
     shape = (-1,) + (1,) * (w.ndim - 1)
     sign = np.sign(factor.reals()).astype(np.int64).reshape(shape)
     middle = zero.array.astype(np.int64).reshape(shape)
