@@ -85,6 +85,7 @@ class PackPairs:
     unmet: int
     late: int
     results: tuple[PairResult, ...]
+    seconds: float = field(default=0.0, compare=False)  # of the processor
 
 
 def pairs_of(
@@ -113,7 +114,8 @@ def pairs_of(
     if not searched:
         late, unmet = late + unmet, 0
     total = len(known | found.keys())
-    return PackPairs(work.subject.pack.name, total, unmet, late, tuple(results))
+    spent = time.process_time() - begin
+    return PackPairs(work.subject.pack.name, total, unmet, late, tuple(results), spent)
 
 
 # --- trying ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Lock
 
 from rewrite.audit.claims.pairs import PackPairs, pairs_of
 from rewrite.audit.claims.task import Failed
@@ -38,17 +39,42 @@ class Crashed:
 
 
 def pairs_in(
-    folders: Sequence[tuple[Path, int]], seconds: float, jobs: int, only: frozenset[str]
+    folders: Sequence[Path], seconds: float, jobs: int, only: frozenset[str]
 ) -> Iterator[PackPairs | Crashed]:
-    """The seconds are shared by the numbers of rules that stand beside the folders; `only` pairs
-    with one of these rules, if there are any.
+    """Each pack may take what those before it left of the seconds; `only` pairs with one of these
+    rules, if there are any.
 
     Raises RuntimeError where verification itself is at fault.
     """
-    total = max(1, sum(count for _, count in folders))
-    tasks = [(at, max(LEAST_SECONDS, seconds * count / total), only) for at, count in folders]
-    with ThreadPoolExecutor(max(1, min(jobs, len(tasks)))) as threads:
-        yield from threads.map(_in_process, tasks)
+    threads = max(1, min(jobs, len(folders)))
+    left = _Left(seconds, threads)
+
+    def run(folder: Path) -> PackPairs | Crashed:
+        found = _in_process((folder, left.share(), only))
+        if isinstance(found, PackPairs):
+            left.spent(found.seconds)
+        return found
+
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(run, folders)
+
+
+class _Left:
+    """Seconds that packs have not used; as many packs as `parts` run at one time."""
+
+    def __init__(self, seconds: float, parts: int) -> None:
+        self.seconds = seconds
+        self.parts = parts
+        self.lock = Lock()
+
+    def share(self) -> float:
+        """What the next pack may take."""
+        with self.lock:
+            return max(LEAST_SECONDS, self.seconds / self.parts)
+
+    def spent(self, seconds: float) -> None:
+        with self.lock:
+            self.seconds -= seconds
 
 
 def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed:

@@ -99,7 +99,7 @@ def test_the_command(verify, tmp_path):
 
 def test_a_time_that_is_over(monkeypatch):
     monkeypatch.setattr("rewrite.audit.claims.pairs_run.LEAST_SECONDS", 0.0)
-    rows = list(pairs_in([(FOLDER, 1)], 0.0, 1, frozenset()))
+    rows = list(pairs_in([FOLDER], 0.0, 1, frozenset()))
     assert [row.late > 0 for row in rows] == [True]
 
 
