@@ -32,7 +32,7 @@ def number_from(least: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"`{text}` is not a number, {least} or more")
+            raise argparse.ArgumentTypeError(f"`{text}` is not a whole number, {least} or more")
         return int(text)
 
     return parse

@@ -28,7 +28,7 @@ example_opset: 18
 
 _RULE = '''\
 rule {name} in {phase} {{
-  """{operator} of a {operator} is one {operator}."""
+  """{operator}({operator}(x)) = {operator}(x)."""
   match y = {operator}({operator}(x))
   emit  y = {operator}(x)
   claim equal(rtol=0)
@@ -50,7 +50,7 @@ groups: true              # fused groups become local functions of the domain re
 # What it runs. Anything else is listed as unsupported; spelled as in rules: Conv, ms.Gelu.
 operators: [{operators}]
 
-# What it takes only some of. `source` says where a fact comes from.
+# Operators that it takes only in part. `source` says where a fact comes from.
 limits:
   Conv: {{rank: [4, 4], constant: [1], source: to be given}}
 

@@ -245,7 +245,7 @@ def test_problems_of_a_parent_are_positioned_in_the_parent(tmp_path):
         (b"", "empty"),
         (b"a: 1\n---\nb: 2\n", "not YAML"),
         (b"[" * 50_000, "the file is nested too deeply"),
-        (b"#" * (1 << 20) + b"\n", "more than"),
+        (b"#" * (1 << 20) + b"\n", "larger than"),
     ],
 )
 def test_files_that_are_no_targets(tmp_path, data, message):

@@ -65,7 +65,7 @@ def files_of(pack: RulePack) -> tuple[Path, ...]:
         names = sorted(folder.iterdir())
         unread = [p for p in names if p.name in _NEARLY or p.name.endswith(".cases.yml")]
         if unread:
-            hint = f"tests that are not run show nothing: call it NAME{SUFFIX}"
+            hint = f"call it NAME{SUFFIX}, so that its tests are run"
             message = "a file of cases of this name is not read"
             raise RewriteError(tuple(_unread(path, message, hint) for path in unread))
         paths = [p for p in names if p.name.endswith(SUFFIX)]

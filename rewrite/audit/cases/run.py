@@ -163,7 +163,7 @@ class _One:
                 self._fired(before, applied)
                 return
             else:
-                self._fail("RW703", f"`{self.rule.name}` applies, and must not")
+                self._fail("RW703", f"`{self.rule.name}` fires, and must not")
         if self.test.fires:
             self._silent(before, tried)
         elif self.test.case is not None:
@@ -185,7 +185,7 @@ class _One:
         if self.refined:
             return
         told = "; ".join(dict.fromkeys(self._why(before, one) for one in tried))
-        self._fail("RW702", f"`{self.rule.name}` does not apply: {told}")
+        self._fail("RW702", f"`{self.rule.name}` does not fire: {told}")
 
     def _why(self, before: onnx.ModelProto, tried: Applied) -> str:
         if tried.journal.refused:

@@ -47,7 +47,7 @@ def save(found: Counterexample, folder: Path, name: str) -> Path:
 
 def text_of(found: Counterexample) -> str:
     """What a person reads: the reason, where it comes from, both models, the numbers."""
-    rows = [f"{found.rule} on target {found.target}: {found.reason}"]
+    rows = [f"{found.rule} (target {found.target}): {found.reason}"]
     rows.append("from " + ", ".join([found.source, *found.varied]))
     rows += ["", "before:", onnx.printer.to_text(found.before)]
     rows += ["", "after:", onnx.printer.to_text(found.after), ""]

@@ -146,7 +146,7 @@ def _judged(
         reason = tally.reasons[0] if tally.reasons else "instances were left out"
         return _result(pack, rule, tally, "unrun", f"cannot be run: {reason}")
     if tally.late:
-        seen = f"{tally.instances} instances, {tally.fired} of which fired"
+        seen = f"{tally.instances} instances, on {tally.fired} of which it fired"
         how = f"is undecided: {budget.seconds:g} s of processor time were over after {seen}"
         return _result(pack, rule, tally, "undecided", how)
     sampled = _sampled(rule, tally)

@@ -75,7 +75,7 @@ def _place(story: Story, name: str) -> tuple[State, ir.Node, Fate | None]:
     before, after = story.before.places.get(name), story.after.places.get(name)
     if before is None and after is None:
         known = [*story.before.places, *story.after.places]
-        hint = suggestion(name, known) or "nodes are called by their name or an output's"
+        hint = suggestion(name, known) or "a node is called by its name, or by that of an output"
         raise error("RW741", f"the model has no node `{name}`", hint=hint)
     if before is not None:
         fate = story.fate(before)

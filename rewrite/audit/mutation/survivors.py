@@ -70,7 +70,7 @@ def _entry(node: yaml.Node, file: str, errors: Collector) -> Explained | None:
         if name not in _KEYS or name in words:
             errors.add("RW725", f"`{name}` is not expected here", span_of(key, file), hint)
         elif not isinstance(value, yaml.ScalarNode) or not str(value.value).strip():
-            errors.add("RW725", f"`{name}` is a text", span_of(value, file), hint)
+            errors.add("RW725", f"`{name}` takes a text", span_of(value, file), hint)
         else:
             words[name] = " ".join(str(value.value).split())
     missing = [name for name in _KEYS if name not in words]

@@ -57,7 +57,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mutate",
         action="store_true",
-        help="instead: which wrong variants of the rules the tests and `verify` notice",
+        help="instead: which mutants (wrong variants) of the rules the tests and `verify` kill",
     )
     parser.add_argument(
         "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"

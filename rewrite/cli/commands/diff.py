@@ -3,10 +3,10 @@
 Of packs: rules that were added, removed or changed, and in what. Of targets: facts, and
 the rules of their packs. With --models DIR also what the two do to each model there.
 Of models: operators, nodes, types, initializers, signature and ledger; with --numeric
-also the numbers, layer by layer, in steps (LSB) of the last
-quantization, on random inputs: the first layer that differs, a histogram of its
-differences, and why. The exact oracle computes them, or onnxruntime; a model and itself
-in the two shows where a kernel differs. The exit status is 1 if anything differs (with
+also the numbers on random inputs, layer by layer, in steps (LSB) of the last
+quantization: the first layer that differs, a histogram of its differences, and why.
+The exact oracle computes them, or onnxruntime; one model compared with itself in the
+two shows where a kernel differs. The exit status is 1 if anything differs (with
 --numeric: any number).
 """
 

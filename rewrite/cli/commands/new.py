@@ -85,7 +85,7 @@ def _check_new(name: str, folder: Path) -> None:
     origin = pack.origins.get(name)
     if origin is not None:
         message = f"pack `{origin.pack}` has a rule `{name}` already"
-        raise error("RW751", message, subject=str(folder))
+        raise error("RW751", message, hint="choose another name", subject=str(folder))
 
 
 def _target(arguments: argparse.Namespace) -> list[Path]:

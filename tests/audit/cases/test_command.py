@@ -238,7 +238,7 @@ def test_a_process_that_ends(work, capsys, monkeypatch):
     (work / "mine" / "all.rules").write_text("".join(rules))
     monkeypatch.setattr(RuleRunner, "run", lambda *_: os._exit(3))
     assert main(["test", "mine", "--target", "chip.yaml", "-j", "2"]) == 2
-    assert "error[RW705]: a process that ran tests has ended" in capsys.readouterr().err
+    assert "error[RW705]: a process died while it ran tests" in capsys.readouterr().err
 
 
 def test_a_rule_whose_tests_are_all_excluded(work, capsys):

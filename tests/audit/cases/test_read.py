@@ -88,10 +88,10 @@ def test_all_that_a_case_may_say():
 @pytest.mark.parametrize(
     ("text", "code", "place", "words"),
     [
-        ("", "RW709", "1:1", "a list of them"),
-        ("# nothing\n", "RW709", "1:1", "a list of them"),
-        ("rule: r\n", "RW709", "1:1", "a list of them"),
-        ("just text", "RW709", "1:1", "a list of them"),
+        ("", "RW709", "1:1", "is a list: `- rule: …`"),
+        ("# nothing\n", "RW709", "1:1", "is a list: `- rule: …`"),
+        ("rule: r\n", "RW709", "1:1", "is a list: `- rule: …`"),
+        ("just text", "RW709", "1:1", "is a list: `- rule: …`"),
         ("- [\n", "RW709", "2:1", "expected"),
         ("- rule: r\n  rejects: ?\n", "RW709", "2:12", "mapping keys are not allowed here"),
         ("- rule: \x07\n", "RW709", "1:1", "special characters are not allowed"),

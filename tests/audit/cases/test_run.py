@@ -101,12 +101,12 @@ def test_what_holds(case, keys):
         ("  inputs: {x: [1, 2]}\n  outputs: {y: [0.25, nan]}", ("RW715", 6, 12), "nan expected"),
         ("  inputs: {x: [1, nan]}\n  outputs: {y: [0.25, 2]}", ("RW715", 6, 12), "nan found"),
         ("  inputs: {x: [1, inf]}\n  outputs: {y: [0.25, -inf]}", ("RW715", 6, 12), "inf found"),
-        ("  inputs: {x: [1]}\n  outputs: {y: [1, 2]}", ("RW711", 5, 11), "is of shape [2], "),
-        ("  inputs: {x: [1, 2]}\n  outputs: {y: [1]}", ("RW711", 6, 12), "is of shape [2], "),
+        ("  inputs: {x: [1]}\n  outputs: {y: [1, 2]}", ("RW711", 5, 11), "has shape [2], "),
+        ("  inputs: {x: [1, 2]}\n  outputs: {y: [1]}", ("RW711", 6, 12), "has shape [2], "),
         ("  inputs: {z: [1, 2]}\n  outputs: {y: [1, 2]}", ("RW711", 5, 11), "no input `z`"),
         ("  inputs: {x: [1, 2]}\n  outputs: {z: [1, 2]}", ("RW711", 6, 12), "no output `z`"),
         ("  outputs: {y: [1, 2]}", ("RW711", 1, 3), "the input `x` is not given"),
-        ("  rejects: where", ("RW703", 1, 3), "applies, and must not"),
+        ("  rejects: where", ("RW703", 1, 3), "fires, and must not"),
     ],
 )
 def test_what_fails(case, keys, expected, words):
@@ -239,7 +239,7 @@ def test_sizes_that_the_model_leaves_open_come_from_the_numbers(case):
     assert case(nested, before).problem is None
     outcome = case("  inputs: {x: [4, 8]}\n  outputs: {y: [1, 2]}", before)
     assert told(outcome) == ("RW711", 5, 11)
-    assert "`x` is of shape [?, 2], the numbers of [2]" in outcome.problem.message
+    assert "`x` has shape [?, 2], its numbers have [2]" in outcome.problem.message
 
 
 def test_a_flat_list_takes_the_declared_shape(case):

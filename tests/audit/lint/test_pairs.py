@@ -213,7 +213,7 @@ def test_rules_that_undo_each_other(lint):
         fires="{ y = Relu(x) }",
     )  # fmt: skip
     (finding,) = lint(there + back, "RW904")
-    assert finding.message == "these rules go on for ever: there -> back -> there"
+    assert finding.message == "these rules do not come to an end: there -> back -> there"
     assert codes(lint, there, "RW904") == []
 
 

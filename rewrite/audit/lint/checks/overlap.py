@@ -25,7 +25,7 @@ def overlap_without_order(subject: Subject) -> Iterator[Found]:
     '''Two rules match at one node, and nothing says which goes first.
 
     Both rules of one phase have the same number of pattern nodes, so that only their places in the
-    text decide which of them is tried first: who moves one changes results. `over` says what is
+    text decide which of them is tried first: moving one changes results. `over` says what is
     meant; a condition can keep them apart. The finding names a model in which both match and either
     could be applied. Rules of different size need no `over`: the larger goes first.
 
@@ -185,7 +185,7 @@ def shadows(subject: Subject) -> Iterator[tuple[str, str, Meeting]]:
 def duplicate(subject: Subject) -> Iterator[Found]:
     '''Two rules say the same.
 
-    They differ in names only, and in doc, claim and examples, and some opset has both.
+    They differ only in names, doc, claim and examples, and some opset has both.
 
     ```rule bad
     rule twice_absolute in clean {
@@ -302,7 +302,7 @@ def _without(text: str, rule: ast.Rule, place: Span) -> tuple[Edit, ...]:
 
 @check("RW914", "error")
 def unreachable_branch(subject: Subject) -> Iterator[Found]:
-    '''A branch of an alternative that an earlier one always takes the place of.
+    '''A branch that is never taken, because an earlier one matches whatever it does.
 
     The earlier branch has no guard and matches whatever this one does, with the same names bound to
     the same values.

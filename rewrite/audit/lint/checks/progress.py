@@ -22,7 +22,7 @@ def does_not_join(subject: Subject) -> Iterator[Found]:
 
     They match at two anchors and have a node in common, so the one that is applied first keeps the
     other from it, and no `over` decides: which anchor is looked at first depends on the model. From
-    there on all rules of the pack do not lead to the same graph (float constants apart). A further
+    there, the rules of the pack do not lead to the same graph (float constants apart). A further
     rule that brings both results together, a condition, or another phase for one of the rules mends
     it. The finding names the model, made of an example of each rule where no example is one, and
     the operators that each order ends with. It stands at the rule that is in most of such pairs.
@@ -104,17 +104,17 @@ def _apart(
 ) -> Found:
     message = f"`{here}` and `{other}` take the same node, and do not lead to one result"
     shown = " or ".join(", ".join(end.operators) or "nothing" for end in ends)
-    hint = f"in `{meeting.witness.label}` they end with {shown}"
+    hint = f"on `{meeting.witness.label}` they end with {shown}"
     note = Label(subject.expanded[other].span, "the other rule")
     return Found(message, head(subject.expanded[here].span), here, hint, (note,))
 
 
 @check("RW904", "error")
 def loops(subject: Subject) -> Iterator[Found]:
-    '''Rules go on for ever.
+    '''Rules that do not come to an end.
 
     A rule applies to its own result, or rules undo each other, on one of the pack's own examples.
-    The engine cuts such loops, but what is left then depends on where it did.
+    The engine stops such rules at a limit, and what is left depends on where it did.
 
     ```rule bad
     rule doubled in clean {
@@ -158,7 +158,7 @@ def loops(subject: Subject) -> Iterator[Found]:
         if not names or frozenset(loop.rules) in told:
             continue
         told.add(frozenset(loop.rules))
-        message = f"these rules go on for ever: {' -> '.join(loop.rules)}"
+        message = f"these rules do not come to an end: {' -> '.join(loop.rules)}"
         hint = f"as in `{loop.witness.label}`; a condition has to end it"
         yield Found(message, head(subject.expanded[names[0]].span), names[0], hint)
 
