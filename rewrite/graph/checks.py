@@ -45,16 +45,21 @@ def check_versions(model: ir.Model, problems: Problems) -> None:
     """IR version and opsets that this tool knows."""
     if not OLDEST_IR <= (model.ir_version or 0) <= onnx.IR_VERSION:
         known = f"this tool knows {OLDEST_IR} to {onnx.IR_VERSION}"
-        problems.add("RW503", f"IR version {model.ir_version} is not supported: {known}")
+        newer = (model.ir_version or 0) > onnx.IR_VERSION
+        hint = "install a newer onnx" if newer else "export the model again"
+        problems.add("RW503", f"IR version {model.ir_version} is not supported: {known}", hint)
     newest = schemas.newest_opset()
     for graph, who in _importers(model):
         version = graph.opset_imports.get("")
         if version is None:
             if any(node.domain == "" for node in graph):
-                problems.add("RW504", f"{who} imports no opset of ai.onnx")
+                hint = "onnx.helper.make_opsetid makes an entry for `opset_import`"
+                problems.add("RW504", f"{who} imports no opset of ai.onnx", hint)
         elif not OLDEST_OPSET <= version <= newest:
             known = f"this tool knows {OLDEST_OPSET} to {newest}"
-            problems.add("RW504", f"opset {version} of {who} is not supported: {known}")
+            raises = "onnx.version_converter.convert_version raises the opset of a model"
+            hint = "install a newer onnx" if version > newest else raises
+            problems.add("RW504", f"opset {version} of {who} is not supported: {known}", hint)
     problems.raise_if_any()
 
 

@@ -18,9 +18,11 @@ from rewrite.errors import Diagnostic, RewriteError, error
 from rewrite.graph import making
 from rewrite.graph.declared import Declared
 from rewrite.graph.load_tensors import TensorLoader
+from rewrite.lang.words import suggestion
 
 DEEPEST = 28  # graphs inside graphs: 3 messages each, and protobuf reads no more than 100
 MOST_PROBLEMS = 20
+_MOST_COMPARED = 2000  # names of values that a missing one is compared with
 
 _A = onnx.AttributeProto
 _PLAIN: dict[int, str] = {_A.INT: "i", _A.FLOAT: "f", _A.TYPE_PROTO: "tp"}
@@ -265,7 +267,8 @@ class _Reader:
         for info in proto.output:
             value = values.get(info.name)
             if value is None:
-                self._problems.add("RW505", f"output '{info.name}' of {where} is not defined")
+                message = f"output '{info.name}' of {where} is not defined"
+                self._problems.add("RW505", message, _meant(info.name, values))
                 continue
             if value in self._sources or value in seen:
                 self.declared.listings.setdefault(value, []).append(info)
@@ -312,7 +315,8 @@ class _Reader:
         outputs = []
         for name in proto.output:
             if name not in values:
-                self._problems.add("RW505", f"output '{name}' of {where} is not defined")
+                message = f"output '{name}' of {where} is not defined"
+                self._problems.add("RW505", message, _meant(name, values))
                 continue
             outputs.append(values[name])
         if self._problems.found:
@@ -391,7 +395,8 @@ class _Reader:
                     self.in_order = False
                 return value
         node = f"node '{proto.name}' ({proto.op_type})" if proto.name else f"a {proto.op_type}"
-        self._problems.add("RW505", f"{node} in {where} uses '{name}', which is not defined")
+        message = f"{node} in {where} uses '{name}', which is not defined"
+        self._problems.add("RW505", message, _meant(name, *scopes))
         return None
 
     def _devices(self, proto: onnx.NodeProto, node: ir.Node, scopes: list[Scope]) -> None:
@@ -438,6 +443,12 @@ class _Reader:
             self._loader.sparse(proto.sparse_tensor, about)
             return proto.sparse_tensor
         return None
+
+
+def _meant(name: str, *scopes: Scope) -> str | None:
+    """A hint with names like this one, where there are not too many to compare."""
+    known = [other for scope in scopes for other in scope]
+    return suggestion(name, known) if len(known) <= _MOST_COMPARED else None
 
 
 def _no_graph() -> ir.Graph:

@@ -34,6 +34,15 @@ def test_unsupported_opset(version):
     assert codes(proto) == ["RW504"]
 
 
+@pytest.mark.parametrize(("version", "hint"), [(6, "convert_version"), (2**40, "a newer onnx")])
+def test_what_to_do_about_an_opset(version, hint):
+    proto = relu()
+    proto.opset_import[0].version = version
+    with pytest.raises(RewriteError) as caught:
+        io.load(proto)
+    assert hint in str(caught.value.diagnostics[0].hint)
+
+
 def test_missing_opset():
     proto = relu()
     del proto.opset_import[:]
@@ -57,6 +66,15 @@ def test_every_dangling_input_and_output_is_named():
         texts, [("first", "gone"), ("second", "lost"), ("nowhere",)], strict=True
     ):
         assert all(word in text for word in words)
+
+
+def test_a_name_like_the_missing_one_is_offered():
+    proto = model([helper.make_node("Neg", ["hidden_"], ["y"])], [value("hidden")], [value("z_")])
+    proto.graph.node.add().CopyFrom(helper.make_node("Neg", ["hidden"], ["z"]))
+    with pytest.raises(RewriteError) as caught:
+        io.load(proto)
+    found = {d.hint for d in caught.value.diagnostics}
+    assert found == {"did you mean `hidden`?", "did you mean `z`?"}
 
 
 def test_dangling_in_subgraph_and_function():

@@ -9,7 +9,7 @@ expected.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -58,7 +58,8 @@ def _feeds(given: Mapping[str, Numbers], model: onnx.ModelProto) -> Feeds:
     needed = {value.name for value in open_inputs(model)}
     for name in given:
         if name not in wanted:
-            raise NumbersError("RW711", "inputs", f"the model has no input `{name}`")
+            message = f"the model has no input `{name}`, it has {_listed(wanted)}"
+            raise NumbersError("RW711", "inputs", message)
     for name in wanted:
         if name in needed and name not in given:
             raise NumbersError("RW711", "inputs", f"the input `{name}` is not given")
@@ -69,8 +70,13 @@ def _expected(given: Mapping[str, Numbers], model: onnx.ModelProto) -> dict[str,
     known = {value.name: value for value in model.graph.output}
     for name in given:
         if name not in known:
-            raise NumbersError("RW711", "outputs", f"the model has no output `{name}`")
+            message = f"the model has no output `{name}`, it has {_listed(known)}"
+            raise NumbersError("RW711", "outputs", message)
     return {name: _array("outputs", known[name], numbers) for name, numbers in given.items()}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def _array(key: str, value: onnx.ValueInfoProto, numbers: Numbers) -> Array:
