@@ -23,13 +23,13 @@ from rewrite.report.words import counted
 
 _FIRED = "Each rule with its promise. A name shows the rule's text and where it was applied."
 _NEAR = (
-    "Rules that apply nowhere in the rewritten model, but would at some node if one thing were "
+    "Rules that do not apply in the rewritten model, but would at some node if one thing were "
     f"different. Each rule is asked at {MOST_ANCHORS} nodes at most; of each phase the "
     f"{MOST_RULES} rules are shown that match the largest part of a pattern."
 )
 _PARTITION = (
     "What the target runs, and what is left for another device. A kernel is what runs as one: an "
-    "operator, or a fused group; constants are none."
+    "operator, or a fused group; constants do not count."
 )
 _STRETCHES = "Kernels of the main graph in order: where the target stops and starts again."
 _UNSUPPORTED = "Nodes outside of groups that the target does not take as they are."

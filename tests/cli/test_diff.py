@@ -255,6 +255,13 @@ def test_bad_usage_is_one_message(models, arguments, code, capsys):
     assert "Traceback" not in err
 
 
+def test_a_name_that_is_nothing_is_not_called_a_model(models, capsys):
+    assert main(["diff", "algebra", "algebre"]) == 2
+    err = capsys.readouterr().err
+    assert "`algebre` is neither a file nor the name of a pack or a target" in err
+    assert "did you mean `algebra`?" in err
+
+
 def test_models_that_cannot_be_run_are_told(models, capsys):
     text = TEXT.replace("s = {0.5}", "s = {0}")
     onnx.save(onnx.parser.parse_model(text), "zero.onnx")

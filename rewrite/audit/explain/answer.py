@@ -168,7 +168,8 @@ def _about_rule(found: Answer) -> list[str]:
 
 def _miss(miss: Miss, node: str | None) -> list[str]:
     where = "" if miss.anchor == node else f" at {miss.anchor}"
-    count = f"{min(len(miss.matched), miss.size)} of {miss.size} operators"
+    plural = "" if miss.size == 1 else "s"
+    count = f"{min(len(miss.matched), miss.size)} of {miss.size} operator{plural}"
     if not miss.reasons:
         return [f"{miss.rule}: matches{where} in the {miss.state} model ({count})"]
     return [

@@ -110,7 +110,7 @@ def _operator(rule: CompiledRule, way: Near, violation: Violation) -> str:
     at = violation.at
     made = at.producer() if isinstance(at, ir.Value) else None
     found = "no node" if made is None else operator_words((made.domain, made.op_type))
-    return f"{_value(violation)} were produced by {wanted} (it is by {found})"
+    return f"{_value(violation)} were produced by {wanted} ({found} produces it)"
 
 
 def _output(rule: CompiledRule, way: Near, violation: Violation) -> str:

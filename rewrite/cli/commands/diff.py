@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = (arguments.before, arguments.after)
     kinds = [_kind(name) for name in names]
     if kinds[0] != kinds[1]:
+        _demand_known(names[kinds.index("model")] if "model" in kinds else None)
         message = f"`{names[0]}` is a {kinds[0]} and `{names[1]}` is a {kinds[1]}"
         raise error("RW002", message, hint="rewrite diff --help")
     kind = kinds[0]
@@ -83,6 +84,17 @@ def _kind(name: str) -> str:
         return "target"
     is_target = name in resources.shipped("targets")
     return "target" if is_target and not os.path.lexists(name) else "model"
+
+
+def _demand_known(name: str | None) -> None:
+    """Whatever is not a pack or a target is a model, unless there is no such file."""
+    if name is None or os.path.lexists(name):
+        return
+    from rewrite.lang.words import suggestion
+
+    message = f"`{name}` is neither a file nor the name of a pack or a target"
+    known = [*resources.shipped("rules"), *resources.shipped("targets")]
+    raise error("RW002", message, hint=suggestion(name, known) or "rewrite diff --help")
 
 
 def _count(text: str) -> int:
