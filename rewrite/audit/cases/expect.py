@@ -106,10 +106,10 @@ def check_reason(case: Case, found: Sequence[Reason]) -> None:
     fitting = [reason for reason in found if reason.code == case.rejects]
     told = "; ".join(str(reason) for reason in found[:_MOST_REASONS])
     if not fitting:
-        message = f"`{case.rule}` does not fire, but for another reason: {told}"
+        message = f"`{case.rule}` does not fire, but the reason is not `{case.rejects}`: {told}"
         raise FailedError(Finding(Diagnostic("RW714", message, place)))
     because = case.because
     if because is not None and not any(reason.says(because) for reason in fitting):
         told = "; ".join(str(reason) for reason in fitting[:_MOST_REASONS])
-        message = f"no reason says `{because}`: {told}"
+        message = f"the reason does not say `{because}`: {told}"
         raise FailedError(Finding(Diagnostic("RW714", message, case.place("because"))))

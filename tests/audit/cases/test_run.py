@@ -163,8 +163,16 @@ def test_reasons_that_hold(case, keys, before):
 @pytest.mark.parametrize(
     ("keys", "expected", "words"),
     [
-        ("  rejects: const", ("RW714", 5, 12), "for another reason: at Div node of `y`: `size(c)"),
-        ("  rejects: where\n  because: where:2", ("RW714", 6, 12), "no reason says `where:2`: at"),
+        (
+            "  rejects: const",
+            ("RW714", 5, 12),
+            "the reason is not `const`: at Div node of `y`: `size(c)",
+        ),
+        (
+            "  rejects: where\n  because: where:2",
+            ("RW714", 6, 12),
+            "the reason does not say `where:2`: at",
+        ),
         ("  rejects:", ("RW717", 5, 3), "`rejects` is empty: at Div node of `y`: `size(c) == 1`"),
     ],
 )
