@@ -145,8 +145,9 @@ class Assembly:
         if name in known:
             return
         span = getattr(place, "span", None)
-        what = "extended packs have" if word != "over" else "this pack and those it extends have"
-        message = f"`{word}` names `{name}`, but {what} no such rule"
+        where = "the packs that this one extends"
+        where = f"this pack and {where}" if word == "over" else where
+        message = f"`{word}` names `{name}`, and there is no such rule in {where}"
         hint = suggestion(name, sorted(known)) or "pack.yaml names other packs under `extends`"
         self.errors.add("RW308", message, span, hint)
 

@@ -139,7 +139,8 @@ class _Rule:
         elif claim.kind == "approx" and not 0 < claim.atol < float("inf"):
             message = "`approx(atol=a)` is for a > 0"
         if message is not None:
-            hint = "`exact` claims equal bits, `equal(rtol=0)` equal values"
+            exact = "`exact` claims equal bits, `equal(rtol=0)` equal values"
+            hint = exact if claim.kind != "lsb" else "`lsb(0)` claims equal codes"
             self.errors.add("RW250", message, claim.span, hint)
 
     def _certificate(self, expressions: ExpressionChecker, facts: Facts) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rewrite.errors import RewriteError, Span, error
 from rewrite.lang import ast
 from rewrite.lang.opsets import opset_range
+from rewrite.lang.printer import print_pattern
 from rewrite.lang.versions import Range
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
@@ -221,7 +222,7 @@ class _Compiler:
             return f.Choice(index, span, branches)
         if isinstance(pattern, ast.Chain):
             return self._chain(index, pattern)
-        raise _refuse(f"a {type(pattern).__name__} cannot be matched here", span)
+        raise _refuse(f"`{print_pattern(pattern)}` cannot be matched here", span)
 
     def _guard(self, guard: ast.Expr | None) -> int | None:
         if guard is None:
@@ -233,14 +234,15 @@ class _Compiler:
         name = None if pattern.name == "_" else pattern.name
         if name is not None and name in self.owner:
             if pattern.optional or pattern.type is not None:
-                raise _refuse(f"`{name}` is a statement: no type or `?` here", pattern.span)
+                message = f"`{name}` names a statement and takes no type or `?` here"
+                raise _refuse(message, pattern.span)
             return f.Reference(index, pattern.span, name, self.owner[name])
         return f.Any(index, pattern.span, name, pattern.optional, _type_test(pattern.type))
 
     def _chain(self, index: int, pattern: ast.Chain) -> f.Chain:
         operators = self.vocabulary.classes.get(pattern.klass)
         if operators is None:
-            raise _refuse(f"there is no class `{pattern.klass}`", pattern.span)
+            raise _refuse(f"there is no class of operators `{pattern.klass}`", pattern.span)
         start = self._form(pattern.start)
         return f.Chain(
             index, pattern.span, start, pattern.klass, operators, pattern.least, pattern.most
@@ -249,7 +251,7 @@ class _Compiler:
     def _operator(self, index: int, pattern: ast.OpPattern) -> f.Op:
         domain = self.vocabulary.domains.get(pattern.op.prefix)
         if domain is None:
-            raise _refuse(f"there is no domain `{pattern.op.prefix}`", pattern.op.span)
+            raise _refuse(f"there is no operator prefix `{pattern.op.prefix}`", pattern.op.span)
         operator = (domain, pattern.op.name)
         schemas = self.vocabulary.schemas(*operator)
         rest = next((p for p in pattern.operands if isinstance(p, ast.Rest)), None)

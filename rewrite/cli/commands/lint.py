@@ -1,7 +1,7 @@
 """Look for what is wrong, or weak, with rules that load.
 
-PATH is the folder of a pack, the name of a shipped pack, or a folder of packs. Each finding has
-a code with a page in docs/lint. `# lint: allow RWnnn: reason` on the line above allows one.
+Each finding has a code with a page in docs/lint. `# lint: allow RWnnn: reason` on the line above
+allows one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite import resources
 from rewrite.cli.console import number_from, working, write_text
+from rewrite.cli.packs import HELP, folders
 from rewrite.errors import Diagnostic, error, render
 from rewrite.told import pages
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=HELP)
     parser.add_argument("--fix", action="store_true", help="mend what can be mended mechanically")
     parser.add_argument("--diff", action="store_true", help="show what --fix would change")
     parser.add_argument(
@@ -60,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if sum(taken) > 1:
         message = "--diff, --json - and --sarif - all write to stdout"
         raise error("RW002", message, hint="name a file instead of -")
-    folders = [folder for path in arguments.paths for folder in _packs(path)]
-    folders = list(dict.fromkeys(folders))
+    packs = folders(arguments.paths)
     chosen = wanted(arguments.select, arguments.ignore)
     if not chosen:
         raise error(
@@ -70,15 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
             hint="docs/lint/README.md lists the codes",
         )
     with working("linting") as tell:
-        reports = lint(folders, chosen, arguments.jobs, tell)
+        reports = lint(packs, chosen, arguments.jobs, tell)
         if arguments.fix and _mended(reports, quiet):
-            reports = lint(folders, chosen, arguments.jobs, tell)
+            reports = lint(packs, chosen, arguments.jobs, tell)
     if arguments.diff:
         _show(reports)
     _write(arguments, reports, chosen)
     found = [finding for report in reports for finding in report.findings]
     if not quiet:
-        _print(found, {f: t for r in reports for f, t in r.texts.items()}, len(folders))
+        _print(found, {f: t for r in reports for f, t in r.texts.items()}, len(packs))
     return 1 if found else 0
 
 
@@ -87,19 +86,6 @@ def _codes(text: str) -> tuple[str, ...]:
     if not all(code.startswith("RW") and code[2:].isdecimal() for code in codes):
         raise argparse.ArgumentTypeError(f"`{text}` is not a list of codes, such as RW911,RW92")
     return codes
-
-
-def _packs(path: str) -> list[Path]:
-    """The pack in a folder or of that name, or all packs in a folder of packs."""
-    shipped = resources.shipped("rules")
-    if path in shipped:
-        return [shipped[path]]
-    folder = Path(path)
-    if not (folder / "pack.yaml").exists():
-        inside = [p.parent for p in sorted(folder.glob("*/pack.yaml"))]
-        if inside:
-            return inside
-    return [folder]
 
 
 def _mended(reports: Sequence[PackReport], quiet: bool) -> bool:

@@ -65,7 +65,7 @@ class Bounded:
     def nearest(self, x: Number, scale: Floats, zero: Ints, code: CodeType) -> Array:
         """saturate(rint(x / scale) + zero)"""
         if np.isnan(x.x).any():
-            raise Unknown("a number that is none has no code")
+            raise Unknown("NaN has no code")
         found = quotient(x.x, np.zeros(()), scale)
         ratio = np.clip(x.x / scale, -(2.0**40), 2.0**40)
         off = np.abs(ratio - np.floor(ratio) - 0.5)

@@ -91,7 +91,7 @@ def test_fix_and_json_on_stdout(folder, capsys):
 
 def test_bad_input(folder, capsys):
     assert run("nowhere") == 2
-    assert "RW301" in capsys.readouterr().err
+    assert "RW004" in capsys.readouterr().err
     (folder / "bad" / "bad.rules").write_text("rule r in\n")
     assert run("bad") == 2
     assert "error[RW1" in capsys.readouterr().err
