@@ -121,7 +121,7 @@ def test_a_session_in_a_process_of_its_own_says_why_too(folder):
         ("x=none.npy", "none.npy: error[RW810]: cannot be read: No such file or directory"),
         ("x=.", "not a file"),
         ("x=float.onnx", "cannot be read"),
-        ("x=many.npz", "many arrays"),
+        ("x=many.npz", "several arrays"),
     ],
 )
 def test_inputs_that_cannot_be_read(folder, capsys, given, words):
