@@ -20,8 +20,8 @@ from rewrite.audit.cases.case import RuleTest
 from rewrite.audit.cases.find import tests_of
 from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.claims.refute import refute
-from rewrite.audit.instances.alone import targets_for
-from rewrite.audit.instances.generate import instances_of
+from rewrite.audit.instances.alone import Alone, Applied, targets_for
+from rewrite.audit.instances.generate import Search
 from rewrite.audit.instances.instance import Budget, Instance
 from rewrite.audit.mutation.mutants import Mutant, mutants
 from rewrite.errors import Collector, RewriteError, Span
@@ -114,10 +114,16 @@ class _Judging:
         if by:
             return "numbers", by
         for target in self.targets:
-            found = refute(self.pack, mutant.rule, (target,), self._instances[target.name])
+            found = refute(self.pack, mutant.rule, (target,), self._differing(mutant.rule, target))
             if found is not None:
                 return "verify", found.reason
         return "survives", ""
+
+    def _differing(self, rule: ast.Rule, target: Target) -> list[Instance]:
+        """The instances of which the mutant makes something else than the right rule does."""
+        alone = Alone.of(self.pack, rule, target)
+        tried = self._instances[target.name]
+        return [one.instance for one in tried if _made(alone.apply(one.instance.model)) != one.made]
 
     def _refused(self, rule: ast.Rule) -> str:
         """What the checks of the language say against the rule."""
@@ -127,11 +133,30 @@ class _Judging:
         return errors.found[0].message if errors.found else ""
 
     @cached_property
-    def _instances(self) -> dict[str, tuple[Instance, ...]]:
-        return {
-            target.name: instances_of(self.pack, self.rule, target, BUDGET)
-            for target in self.targets
-        }
+    def _instances(self) -> dict[str, list[_Tried]]:
+        """By target, the instances of the right rule with what it makes of each."""
+        found: dict[str, list[_Tried]] = {}
+        for target in self.targets:
+            alone = Alone.of(self.pack, self.rule, target)
+            instances = Search(self.pack, alone, BUDGET).run()
+            found[target.name] = [_Tried(x.instance, _made(x.applied)) for x in instances]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """An instance, and the bytes of what the right rule makes of it."""
+
+    instance: Instance
+    made: bytes
+
+
+def _made(applied: Applied | None) -> bytes:
+    """The bytes of the model that a rule made; empty where it did not apply."""
+    if applied is None or applied.after is None:
+        return b""
+    made: bytes = applied.after.SerializeToString(deterministic=True)
+    return made
 
 
 def _noticed(runner: RuleRunner, tests: Sequence[RuleTest]) -> str:
