@@ -73,6 +73,8 @@ def find(name_or_path: str | Path) -> Path:
     if text in known:
         return known[text]
     hint = suggestion(text, known) or f"known: {', '.join(known)}; or the path of a .yaml file"
+    if f"{text}.yaml" in [path.name for path in Path().glob("*.yaml")]:
+        hint = f"a target of your own is named by its file: `{text}.yaml`"
     raise error("RW401", f"no target is called `{text}`", hint=hint)
 
 

@@ -276,6 +276,17 @@ def test_a_name_that_is_no_target():
     assert found.hint == "did you mean `hexagon`?"
 
 
+@pytest.mark.parametrize("name", ["hexagonn", "chip"])
+def test_a_target_of_this_folder_without_its_ending(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.yaml").write_text(GOOD)
+    with pytest.raises(RewriteError) as caught:
+        load_target(name, VOCABULARY)
+    (found,) = caught.value.diagnostics
+    assert found.code == "RW401"
+    assert found.hint == f"a target of your own is named by its file: `{name}.yaml`"
+
+
 def test_packs_beside_the_file_come_before_shipped_ones(tmp_path):
     for name in ("mine", "algebra"):
         (tmp_path / name).mkdir()
