@@ -19,6 +19,7 @@ from rewrite.audit.coverage.suggest.write import write
 from rewrite.audit.coverage.told import place
 from rewrite.cli.console import read_text, working, write_text
 from rewrite.errors import error, visible
+from rewrite.report.words import counted
 
 
 def run(arguments: argparse.Namespace, measured: Mapping[Job, Sequence[Measured]]) -> None:
@@ -76,5 +77,7 @@ def _told(found: Sequence[Suggested]) -> list[str]:
     cases = sum(len(one.proposals) for one in found)
     shown = sum(len(proposal.keys) for one in found for proposal in one.proposals)
     left = sum(len(one.left) for one in found)
-    lines.append(f"{cases} cases show {shown} more items; nothing was found for {left}")
+    show = "shows" if cases == 1 else "show"
+    more = counted(shown, "more item")
+    lines.append(f"{counted(cases, 'case')} {show} {more}; nothing was found for {left}")
     return lines
