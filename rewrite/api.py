@@ -93,8 +93,8 @@ def apply(
             chosen = find_target(os.fspath(target))
             matcher = matcher_for(chosen, packs, limit)
             loaded = io.load(model)
-            added = {os.fspath(pack): _folder(pack) for pack in packs}
-            loaded.notes.extend(opsets.notes(loaded, chosen, matcher, added))
+            own = {os.fspath(pack): _folder(pack) for pack in (*_packs_beside(chosen), *packs)}
+            loaded.notes.extend(opsets.notes(loaded, chosen, matcher, own))
         before = nodes(loaded.facts), kernels(loaded.facts)
         quantized = is_quantized(loaded.facts)
         journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
@@ -197,6 +197,11 @@ def _pack(rule: PathLike) -> str | Path:
     """The name of a shipped pack stays a name, everything else is a folder."""
     text = os.fspath(rule)
     return text if text in resources.shipped("rules") else Path(text)
+
+
+def _packs_beside(target: Target) -> tuple[str, ...]:
+    """The folders of packs that are not shipped, but lie beside the file of the target."""
+    return tuple(pack for pack in target.packs if pack not in resources.shipped("rules"))
 
 
 def _folder(rule: PathLike) -> Path:

@@ -1,7 +1,7 @@
 """What a person should know about opsets, before wondering why a rule did not apply.
 
-In: a model, a target, the matcher, and the packs that were added to those of the target. Out: notes
-for the report.
+In: a model, a target, the matcher, and the packs that a person brings along: those beside the file
+of the target, those of `--rules`. Out: notes for the report.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rewrite.target.target import Target
 
 
 def notes(
-    loaded: LoadedModel, target: Target, matcher: Matcher, added: Mapping[str, Path]
+    loaded: LoadedModel, target: Target, matcher: Matcher, own: Mapping[str, Path]
 ) -> list[str]:
-    """`added`: packs by the names they were asked for, with their folders."""
+    """`own`: packs by the names they were asked for, with their folders."""
     opset = loaded.facts.import_of(loaded.model.graph, "")
     if opset == 0:  # no operator of ONNX itself
         return []
@@ -26,16 +26,16 @@ def notes(
     if not oldest <= opset <= newest:
         takes = f"{oldest} to {newest}" if oldest < newest else str(oldest)
         found.append(f"the model has opset {opset}, and {target.name} takes {takes}")
-    idle = _idle(opset, matcher, {name: path.resolve() for name, path in added.items()})
+    idle = _idle(opset, matcher, {name: path.resolve() for name, path in own.items()})
     return found + [f"no rule of {name} is for opset {opset}, which the model has" for name in idle]
 
 
-def _idle(opset: int, matcher: Matcher, added: Mapping[str, Path]) -> list[str]:
+def _idle(opset: int, matcher: Matcher, own: Mapping[str, Path]) -> list[str]:
     """Packs that have rules of their own, none of them for this opset.
 
-    Packs that are added stand last: where they have a rule that can be used, it is soon found.
+    Such packs mostly stand last: where they have a rule that can be used, it is soon found.
     """
-    left = dict(added)
+    left = dict(own)
     met: set[str] = set()
     for entry in reversed(matcher.entries if left else ()):
         low, high = entry.rule.opset

@@ -200,6 +200,18 @@ def test_a_pack_without_a_rule_for_the_opset_is_noted(tmp_path, parse_model, mak
     assert notes(parse_model(TEXT, 22), rules=packs) == [idle.format(names[0], 22)]
 
 
+def test_a_pack_beside_the_target_without_a_rule_for_the_opset_is_noted(
+    tmp_path, parse_model, make_rule
+):
+    rule = make_rule("y = Relu(x)", "y = Abs(x)", name="a", claim="approx(atol=9)")
+    pack = own_pack(tmp_path / "acme", rule, "[13, 21]")
+    path = tmp_path / "chip.yaml"
+    path.write_text("doc: New.\nextends: generic\npacks: [algebra, acme]\n")
+    expected = [f"no rule of {pack} is for opset 11, which the model has"]
+    assert notes(parse_model(TEXT, 11), target=path) == expected
+    assert notes(parse_model(TEXT, 13), target=path) == []
+
+
 def test_what_the_target_has_no_kernel_for_is_reported(tmp_path, parse_model):
     path = tmp_path / "small.yaml"
     path.write_text(
