@@ -226,6 +226,8 @@ def _word_hint(found: Token, accepted: frozenset[str], error: Misplaced) -> str 
         return "a rule names its phase: `rule name in fold {`"
     if kind in NAMES and not accepted & NAMES and accepted & {"COMMA", "RPAR"}:
         return "is a comma missing?"
+    if kind == "STRING" and "TEXT" in accepted:
+        return 'a doc string stands in `"""..."""`'
     if kind in NAMES and "TEXT" in accepted:
         return "a clause begins with `match`, `let`, `where`, `emit`, `group`, `claim` or `example`"
     return None

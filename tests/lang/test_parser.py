@@ -283,6 +283,14 @@ def test_reading_goes_on_at_the_next_item() -> None:
     assert found == [("RW101", 1, 16), ("RW101", 3, 16), ("RW101", 6, 1)]
 
 
+def test_a_doc_string_in_plain_quotes_is_told_what_it_lacks() -> None:
+    with pytest.raises(RewriteError) as caught:
+        parse('rule r in fold {\n  "Remove."\n  match y = Relu(x)\n}\n', "t.rules")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.span.line if found.span else 0) == ("RW101", 2)
+    assert found.hint == 'a doc string stands in `"""..."""`'
+
+
 def test_no_more_errors_than_anyone_reads() -> None:
     assert len(problems("pattern a(x) = +\n" * 500)) == SYNTAX_ERRORS
 
