@@ -82,7 +82,10 @@ def command() -> NoReturn:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    parsed = _parser().parse_args(arguments)
+    parsed, left = _parser().parse_known_args(arguments)
+    if left:
+        hint = f"rewrite {parsed.command} --help" if parsed.command else "rewrite --help"
+        raise error("RW002", f"unrecognized arguments: {' '.join(left)}", hint=hint)
     run = getattr(parsed, "run", None)
     if run is None:
         _parser().print_help()
@@ -95,7 +98,9 @@ def _parser() -> Parser:
     parser = Parser(prog="rewrite", description="Rewrite ONNX models for a target by rule packs.")
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     parser.set_defaults(run=None)
-    found = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    found = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", parser_class=Parser
+    )
     for info in pkgutil.iter_modules(commands.__path__):
         module = importlib.import_module(f"{commands.__name__}.{info.name}")
         first, _, rest = (module.__doc__ or "").partition("\n")

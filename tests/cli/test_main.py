@@ -71,6 +71,13 @@ def test_wrong_usage_is_one_message_and_status_2(arguments, capsys):
     assert third.startswith("  page: ")
 
 
+def test_an_argument_too_many_points_to_the_help_of_its_command(capsys):
+    assert main(["new", "target", "chip", "--packs", "a", "b"]) == 2
+    first, second, _ = capsys.readouterr().err.splitlines()
+    assert first == "error[RW002]: unrecognized arguments: b"
+    assert second == "  hint: rewrite new --help"
+
+
 def test_no_command_prints_help(capsys):
     assert main([]) == 2
     assert "commands:" in capsys.readouterr().out
