@@ -300,6 +300,30 @@ def test_parameters_of_apply():
     assert list(names_in("python.md", "# Python")) == expected
 
 
+def options_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    from rewrite.cli import main
+
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = capsys.readouterr().out.split("\noptions:\n", 1)[1]
+    found = re.findall(r"^  (?:-\w(?: \S+)?, )?(--?[a-z-]+)", told, re.MULTILINE)
+    return set(found) - {"--help"}
+
+
+def test_options_of_the_other_commands(capsys):
+    """Each command has a row, and in it each of its options."""
+    import pkgutil
+
+    from rewrite.cli import commands
+
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    section = page.split("\n## Options of the others\n", 1)[1].split("\n## ", 1)[0]
+    rows = dict(re.findall(r"^\| \[?`(\w+)`\S* \| (.*) \|$", section, re.MULTILINE))
+    names = {info.name for info in pkgutil.iter_modules(commands.__path__)} - {"apply", "diff"}
+    shown = {name: set(re.findall(r"`(--?[a-z-]+)", rows.get(name, ""))) for name in sorted(names)}
+    assert shown == {name: options_of(name, capsys) for name in sorted(names)}
+
+
 @pytest.mark.parametrize("command", ["apply", "diff"])
 def test_options(command, capsys):
     """Each option stands in the first cell of a row of the command's section."""

@@ -47,7 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--sarif", type=Path, metavar="FILE", help="write them as SARIF 2.1.0; - for stdout"
     )
     parser.add_argument(
-        "-j", dest="jobs", type=number_from(1), default=os.cpu_count() or 1, metavar="N",
+        "-j", "--jobs", type=number_from(1), default=os.cpu_count() or 1, metavar="N",
         help="processes (one per core)",
     )  # fmt: skip
 
