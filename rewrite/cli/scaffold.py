@@ -20,7 +20,7 @@ _IDEMPOTENT = ("Relu", "Abs", "Ceil", "Floor", "Round", "Sign")
 _PACK = """\
 name: {name}
 doc: Rules for {name}, in one sentence.
-opset: [14, 26]
+opset: [14, 26]         # models of other opsets are left alone
 example_opset: 18
 # extends: [algebra]    # packs whose rules are included
 # disable: [some_rule]  # rules of those that are left out
