@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
+from rewrite.audit.memory import bound_memory
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -25,6 +27,7 @@ Result = TypeVar("Result")
 Work = Callable[[Item, int], Iterator[Result]]
 # What stands for a result that a process died over; the words say how.
 Lost = Callable[[Item, int, str], Result]
+MOST_MEMORY = 6 << 30  # bytes of one process
 _TURN = 0.5  # seconds between looks at the clock
 
 
@@ -90,6 +93,7 @@ def _start(
 def _run(results: Connection, item: Item, work: Work[Item, Result], skip: int) -> None:
     """In the process: every result is sent as it is found, and None at the end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us will end us
+    bound_memory(MOST_MEMORY)
     try:
         for result in work(item, skip):
             results.send((result,))

@@ -7,25 +7,25 @@ refines it, or has cases of its own for it, those are run there as well.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+import importlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from itertools import islice
 from pathlib import Path
 
 from rewrite.audit.cases.case import Finding, Outcome, RuleTest
 from rewrite.audit.cases.find import folders_of, target_of, tests_of
 from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.cases.select import Wanted
-from rewrite.errors import Diagnostic, error
+from rewrite.audit.runtimes import has_onnxruntime
+from rewrite.audit.workers import each
+from rewrite.errors import Diagnostic, RewriteError
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
 from rewrite.target.target import Target
 
-_FEW = 8  # rules for which no process is started
+_TOGETHER = 4  # rules that are tested in one process
+_SECONDS = 300.0  # that one test may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,56 +129,62 @@ def is_refined(unit: Unit) -> bool:
 # --- running ------------------------------------------------------------------------------------
 
 
-@contextmanager
 def running(
     chosen: Sequence[Unit], targets: Sequence[Target], jobs: int
-) -> Iterator[Iterator[list[Outcome]]]:
-    """The outcomes of each unit, in order. Processes start on entry, and know all that we know."""
-    if jobs <= 1 or len(chosen) < _FEW:
-        yield (run_unit(unit, targets) for unit in chosen)
-        return
-    start: Callable[..., None] = _Work.begin
-    with ProcessPoolExecutor(jobs, get_context("fork"), start, (chosen, targets)) as pool:
-        found = pool.map(_run_numbered, range(len(chosen)), chunksize=4)
+) -> Iterator[list[Outcome]]:
+    """The outcomes of each unit, in order.
+
+    Models are run in processes of their own: where a runtime takes one with it, or the memory is
+    not enough, the test fails that it happened at. Raises `RewriteError` where a rule cannot be
+    compiled.
+    """
+    if has_onnxruntime():
+        importlib.import_module("onnxruntime")  # once, and not in every process
+
+    def work(part: tuple[Unit, ...], skip: int) -> Iterator[_Result]:
+        return _results(part, targets, skip)
+
+    parts = [tuple(chosen[n : n + _TOGETHER]) for n in range(0, len(chosen), _TOGETHER)]
+    for part, found in zip(parts, each(parts, work, _lost, jobs, _SECONDS), strict=True):
+        results = iter(found)
+        for unit in part:
+            yield _whole(unit, list(islice(results, len(unit.tests))))
+
+
+_Result = Outcome | RewriteError
+
+
+def _results(part: Sequence[Unit], targets: Sequence[Target], skip: int) -> Iterator[_Result]:
+    """In the process: the outcome of each test, those before `skip` left out."""
+    for unit in part:
+        left = unit.tests[skip:]
+        skip = max(0, skip - len(unit.tests))
+        if not left:
+            continue
         try:
-            yield _unbroken(found)
-        finally:
-            pool.shutdown(cancel_futures=True)
+            runner = RuleRunner(unit.pack, unit.rule, targets)
+        except RewriteError as problem:
+            yield from (problem for _ in left)
+            continue
+        yield from map(runner.run, left)
 
 
-def _unbroken(found: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
-    try:
-        yield from found
-    except BrokenProcessPool:
-        message = "a process died while it ran tests"
-        hint = "run with `-j 1` to see at which test"
-        raise error("RW705", message, hint=hint) from None
+def _lost(part: Sequence[Unit], number: int, how: str) -> _Result:
+    """The outcome of the test that a process ended at."""
+    test = [test for unit in part for test in unit.tests][number]
+    message = f"the test cannot be run (its process: {how})"
+    return Outcome(test, Finding(Diagnostic("RW705", message, test.span)))
 
 
-class _Work:
-    """What a process is to do; set once, when it starts."""
-
-    chosen: Sequence[Unit] = ()
-    targets: Sequence[Target] = ()
-
-    @classmethod
-    def begin(cls, chosen: Sequence[Unit], targets: Sequence[Target]) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us will end us
-        cls.chosen, cls.targets = chosen, targets
-
-
-def _run_numbered(number: int) -> list[Outcome]:
-    return run_unit(_Work.chosen[number], _Work.targets)
-
-
-def run_unit(unit: Unit, targets: Sequence[Target]) -> list[Outcome]:
+def _whole(unit: Unit, results: Sequence[_Result]) -> list[Outcome]:
     """The outcomes of the tests; one more where the rule has not both kinds of them."""
-    runner = RuleRunner(unit.pack, unit.rule, targets)
-    found = [runner.run(test) for test in unit.tests]
+    found: list[Outcome] = []
+    for result in results:
+        if isinstance(result, RewriteError):
+            raise result
+        found.append(result)
     lack = lacking(unit.rule, found) if unit.whole else None
-    if lack is not None:
-        found.append(lack)
-    return found
+    return found if lack is None else [*found, lack]
 
 
 def lacking(rule: ast.Rule, outcomes: Sequence[Outcome]) -> Outcome | None:

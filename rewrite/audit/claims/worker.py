@@ -7,7 +7,6 @@ What runtimes write to the standard streams is thrown away.
 from __future__ import annotations
 
 import os
-import resource
 import traceback
 from functools import lru_cache
 from multiprocessing.connection import Connection
@@ -16,11 +15,11 @@ from pathlib import Path
 from rewrite.audit.claims.result import RuleResult
 from rewrite.audit.claims.task import Doing, Failed, Task
 from rewrite.audit.claims.verify import verify_rule
+from rewrite.audit.memory import bound_memory
+from rewrite.audit.workers import MOST_MEMORY
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.load import load_target
-
-MOST_MEMORY = 6 << 30  # bytes of one process
 
 
 def work(pipe: Connection) -> None:
@@ -54,10 +53,7 @@ def _pack(folder: str, search: str) -> RulePack:
 
 
 def _bound_resources() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    soft = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bound_memory(MOST_MEMORY)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)

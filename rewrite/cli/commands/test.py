@@ -139,8 +139,8 @@ def _run(chosen: Sequence[Unit], known: Sequence[Target], jobs: int) -> list[lis
     from rewrite.audit.cases.suite import running
 
     found: list[list[Ran]] = []
-    with running(chosen, known, jobs) as outcomes, working("tests") as tell:
-        for unit, each in zip(chosen, outcomes, strict=True):
+    with working("tests") as tell:
+        for unit, each in zip(chosen, running(chosen, known, jobs), strict=True):
             found.append([Ran(unit.pack.name, outcome) for outcome in each])
             if tell is not None:
                 tell(unit.rule.name, len(found), len(chosen) - len(found))

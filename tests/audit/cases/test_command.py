@@ -228,17 +228,43 @@ def test_processes_give_the_same_in_the_same_order(work, capsys):
     assert texts[0].endswith("23 of 24 tests hold\n")
 
 
-def test_a_process_that_ends(work, capsys, monkeypatch):
-    """A runtime may take the process with it."""
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_process_that_ends(work, capsys, monkeypatch, jobs):
+    """A runtime may take the process with it: that costs the test that it happened at."""
     import os
 
     from rewrite.audit.cases.run import RuleRunner
 
     rules = [RULE.replace("relu_to_max", f"relu_{n}") for n in range(8)]
     (work / "mine" / "all.rules").write_text("".join(rules))
-    monkeypatch.setattr(RuleRunner, "run", lambda *_: os._exit(3))
-    assert main(["test", "mine", "--target", "chip.yaml", "-j", "2"]) == 2
-    assert "error[RW705]: a process died while it ran tests" in capsys.readouterr().err
+    runs = RuleRunner.run
+
+    def run_or_end(runner, test):
+        if test.rule in ("relu_2", "relu_7") and not test.fires:
+            os._exit(3)
+        return runs(runner, test)
+
+    monkeypatch.setattr(RuleRunner, "run", run_or_end)
+    assert main(["test", "mine", "--target", "chip.yaml", "-j", jobs]) == 1
+    out = capsys.readouterr().out
+    assert out.count("error[RW705]: the test cannot be run (its process: ended with 3)") == 2
+    failed = [row for row in out.splitlines() if row.startswith("FAIL")]
+    assert failed == ["FAIL relu_2: rejects integers", "FAIL relu_7: rejects integers"]
+    assert out.endswith("14 of 16 tests hold\n")
+
+
+def test_a_model_that_takes_too_much_memory(work, capsys):
+    """12 GB where a process may take 6: the test fails, and nothing else comes to harm."""
+    (work / "mine" / "relu.cases.yaml").write_text(
+        "- rule: relu_to_max\n  name: wide\n  fired: 1\n  before: |\n"
+        "    g (float[1] x) => (float[n] y) <int64[1] n = {2999999999}>\n"
+        "    { m = Relu(x) y = Expand(m, n) }\n"
+    )
+    assert run("mine", "--target", "chip.yaml") == 1
+    out = capsys.readouterr().out
+    assert out.startswith("FAIL relu_to_max: case wide\n")
+    assert "error[RW705]: the test cannot be run" in out
+    assert out.endswith("2 of 3 tests hold\n")
 
 
 def test_a_rule_whose_tests_are_all_excluded(work, capsys):
