@@ -9,7 +9,6 @@ its time, or gives no result for too long, cost one result: another goes on behi
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
+from rewrite.audit import interrupts
 from rewrite.audit.memory import bound_memory
 
 Item = TypeVar("Item")
@@ -85,14 +85,15 @@ def _start(
     here, there = get_context("fork").Pipe(duplex=False)
     arguments = (there, item, work, len(found))
     process = get_context("fork").Process(target=_run, args=arguments, daemon=True)
-    process.start()
+    with interrupts.held():
+        process.start()
     there.close()
     return _Running(number, item, process, here, found)
 
 
 def _run(results: Connection, item: Item, work: Work[Item, Result], skip: int) -> None:
     """In the process: every result is sent as it is found, and None at the end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us will end us
+    interrupts.ends()
     bound_memory(MOST_MEMORY)
     try:
         for result in work(item, skip):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from rewrite.audit import interrupts
 from rewrite.audit.workers import each
 
 
@@ -75,3 +76,50 @@ def test_no_process_is_left_where_nobody_wants_the_rest():
 
 def test_nothing_to_do():
     assert list(each([], squares, lost, 2, 20)) == []
+
+
+def interrupted(item, skip):
+    for n in range(skip, 2):
+        if n == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        yield (item, n, n * n)
+
+
+def test_an_interrupt_ends_a_process_without_a_word(capfd):
+    (found,) = each([7], interrupted, lost, 1, 20)
+    assert found == [(7, 0, "ended with -2"), (7, 1, 1)]
+    assert capfd.readouterr().err == ""
+
+
+def test_an_interrupt_while_a_process_starts_is_told_afterwards():
+    done = []
+
+    def start():
+        with interrupts.held():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("the block goes on")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert done == ["the block goes on"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def _waits(pipe):
+    interrupts.ends()
+    pipe.send("not ended")
+
+
+def test_an_interrupt_that_came_while_a_process_imported_ends_it(capfd):
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_waits, args=(theirs,))
+    with interrupts.held():
+        process.start()
+    theirs.close()
+    os.kill(process.pid, signal.SIGINT)
+    process.join(30)
+    assert process.exitcode == -signal.SIGINT
+    with pytest.raises(EOFError):
+        ours.recv()
+    assert capfd.readouterr().err == ""

@@ -16,9 +16,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
 
+from rewrite.audit import interrupts
 from rewrite.audit.claims.pairs import PackPairs, pairs_of
 from rewrite.audit.claims.task import Failed
-from rewrite.audit.claims.worker import _bound_resources
+from rewrite.audit.claims.worker import begin
 
 LEAST_SECONDS = 5.0
 
@@ -81,7 +82,8 @@ def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed
     context = multiprocessing.get_context("spawn")  # runtimes have threads: no fork
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, *task), daemon=True)
-    process.start()
+    with interrupts.held():
+        process.start()
     theirs.close()
     last = ""
     try:
@@ -100,7 +102,7 @@ def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed
 
 
 def _work(pipe: Connection, folder: Path, seconds: float, only: frozenset[str]) -> None:
-    _bound_resources()
+    begin()
     try:
         pipe.send(pairs_of(folder, seconds, only, partial(_tell, pipe)))
     except Exception:  # noqa: BLE001 - the parent tells it

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from rewrite.audit import interrupts
 from rewrite.audit.claims.result import RuleResult
 from rewrite.audit.claims.task import Doing, Failed, Task
 from rewrite.audit.claims.worker import work
@@ -68,7 +69,8 @@ def _start() -> _Worker:
     context = multiprocessing.get_context("spawn")  # runtimes have threads: no fork
     ours, theirs = context.Pipe()
     process = context.Process(target=work, args=(theirs,), daemon=True)
-    process.start()
+    with interrupts.held():
+        process.start()
     theirs.close()
     return _Worker(process, ours, heard=time.monotonic())
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from rewrite.audit import interrupts
 from rewrite.audit.claims.result import RuleResult
 from rewrite.audit.claims.task import Doing, Failed, Task
 from rewrite.audit.claims.verify import verify_rule
@@ -24,7 +25,7 @@ from rewrite.target.load import load_target
 
 def work(pipe: Connection) -> None:
     """Until the pipe ends."""
-    _bound_resources()
+    begin()
     while True:
         try:
             task = pipe.recv()
@@ -52,7 +53,9 @@ def _pack(folder: str, search: str) -> RulePack:
     return load_pack(Path(folder), vocabulary(), [Path(search)])
 
 
-def _bound_resources() -> None:
+def begin() -> None:
+    """Bound what the process takes, and keep it quiet."""
+    interrupts.ends()
     bound_memory(MOST_MEMORY)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

@@ -13,6 +13,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+from rewrite.audit import interrupts
 from rewrite.audit.lint import suppress
 from rewrite.audit.lint.finding import Finding
 from rewrite.audit.lint.registry import Check, checks
@@ -45,8 +46,11 @@ def lint(
     if jobs <= 1 or len(folders) < 2:
         results: Iterable[PackReport] = map(one, folders)
         return _gather(results, folders, found, tell)
-    with ProcessPoolExecutor(min(jobs, len(folders)), get_context("spawn")) as pool:
-        return _gather(pool.map(one, folders), folders, found, tell)
+    context, processes = get_context("spawn"), min(jobs, len(folders))
+    with ProcessPoolExecutor(processes, context, interrupts.ends) as pool:
+        with interrupts.held():  # here the processes start
+            results = pool.map(one, folders)
+        return _gather(results, folders, found, tell)
 
 
 def _gather(
