@@ -81,6 +81,15 @@ def write_text(path: Path, text: str) -> None:
         raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those it is in; one that is there stays. Raises RW003."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
 @contextlib.contextmanager
 def working(what: str) -> Iterator[Tell | None]:
     """A progress bar on stderr while something runs; nothing where stderr is not a terminal.

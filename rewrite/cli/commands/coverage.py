@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import number_from, working, write_text
+from rewrite.cli.console import make_folder, number_from, working, write_text
 from rewrite.cli.packs import HELP, folders, targets
+from rewrite.errors import error
 
 if TYPE_CHECKING:
     from rewrite.audit.coverage.report import Measured, PackCoverage
@@ -65,6 +66,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _check_options(arguments)
     if arguments.models is not None:
         from rewrite.cli import coverage_models
 
@@ -90,6 +92,18 @@ def run(arguments: argparse.Namespace) -> int:
 
         coverage_suggest.run(arguments, measured)
     return status(arguments, packs)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raises RW002 where one option asks for something else than another."""
+    instead = [name for name in ("models", "mutate") if getattr(arguments, name)]
+    others = ["html", "suggest", *(["fail_under"] if arguments.models is not None else [])]
+    clash = instead + [name for name in others if getattr(arguments, name) is not None]
+    if instead and len(clash) > 1:
+        one, other = (f"--{name.replace('_', '-')}" for name in clash[:2])
+        raise error(
+            "RW002", f"{one} and {other} exclude each other", hint="rewrite coverage --help"
+        )
 
 
 def measure_packs(arguments: argparse.Namespace) -> Mapping[Job, Sequence[Measured]]:
@@ -135,7 +149,7 @@ def _page_path(text: str) -> Path:
     path = Path(text)
     if path.suffix in (".html", ".htm") and not path.is_dir():
         return path
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     return path / "coverage.html"
 
 

@@ -201,3 +201,30 @@ def test_refusals_on_models_are_told(tmp_path, capsys):
     onnx.save(parser.parse_model(header + text), tmp_path / "a.onnx")
     _, out, _ = run(capsys, folder, "--models", tmp_path, "-j", 1)
     assert "refused: 1 times\n      1  r: " in out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--mutate", "--models", "."], "--models and --mutate exclude"),
+        (["--mutate", "--html", "o"], "--mutate and --html exclude"),
+        (["--mutate", "--suggest"], "--mutate and --suggest exclude"),
+        (["--models", ".", "--html", "o"], "--models and --html exclude"),
+        (["--models", ".", "--fail-under", "0"], "--models and --fail-under exclude"),
+    ],
+)
+def test_options_that_exclude_each_other(tmp_path, capsys, monkeypatch, options, told):
+    monkeypatch.chdir(tmp_path)
+    folder = pack(tmp_path / "lab", RULES)
+    status, out, err = run(capsys, folder, *options)
+    assert (status, out) == (2, "")
+    assert f"error[RW002]: {told} each other\n" in err
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_page_where_no_folder_can_be(tmp_path, capsys):
+    folder = pack(tmp_path / "lab", RULES)
+    for place in (folder / "pack.yaml", folder / "pack.yaml" / "below"):
+        status, _, err = run(capsys, folder, "--html", place, "-j", 1)
+        assert status == 2
+        assert err.startswith(f"{place}: error[RW003]: cannot write: ")
