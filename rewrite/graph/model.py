@@ -29,11 +29,17 @@ class LoadedModel:
 
     def release(self) -> None:
         """The model is not used any more: its data are freed at once. Graphs are cyclic, and the
-        collector of garbage would come to them much later."""
-        for graph in self.facts.graphs():
-            for value in graph.initializers.values():
-                value.const_value = None
+        collector of garbage would come to them much later.
+
+        Attributes and graphs inside nodes stay: the reference device still asks for them."""
+        initial: set[int] = set()
+        for value in self.model.graph.initializers.values():
+            initial.add(id(value.const_value))
+            value.const_value = None
         for tensor in self.messages:
-            tensor.drop()
+            if id(tensor) in initial:
+                tensor.drop()
+            else:
+                tensor.detach()
         self.messages, self.training = (), ()
         self.facts.release()

@@ -109,6 +109,12 @@ class MessageTensor(serde.TensorProtoTensor):
         """Lets go of the message; the tensor is not read any more."""
         self._proto = onnx.TensorProto()
 
+    def detach(self) -> None:
+        """Lets go of the message, and keeps a copy of its own part."""
+        own = onnx.TensorProto()
+        own.CopyFrom(self._proto)
+        self._proto = own
+
 
 class MappedTensor(ir.Tensor[Any]):
     """A tensor in a file: external data, or large data inside the model's own file."""
