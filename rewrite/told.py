@@ -59,6 +59,8 @@ def source_of(diagnostic: Diagnostic) -> str | None:
         return None
     try:
         path = Path(diagnostic.span.file)
+        if not path.resolve().is_relative_to(path.parent.resolve()):
+            return None  # a link that leads out of a pack: what it leads to is not ours to show
         if not path.is_file() or path.stat().st_size > _LONGEST:  # a pipe would keep us waiting
             return None
         return path.read_text(encoding="utf-8").removeprefix("\ufeff")

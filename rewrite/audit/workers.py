@@ -28,6 +28,7 @@ Work = Callable[[Item, int], Iterator[Result]]
 # What stands for a result that a process died over; the words say how.
 Lost = Callable[[Item, int, str], Result]
 MOST_MEMORY = 6 << 30  # bytes of one process
+_MOST_DEATHS = 50  # of one item, with no result between them
 _TURN = 0.5  # seconds between looks at the clock
 
 
@@ -42,6 +43,8 @@ class _Running(Generic[Item, Result]):
     found: list[Result] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
     done: bool = False
+    deaths: int = 0  # before this process, with no result since
+    begun: int = 0  # how many results there were when it started
     fault: str = ""  # the exception that ended it
 
 
@@ -52,7 +55,10 @@ def each(
     jobs: int,
     seconds: float,
 ) -> Iterator[list[Result]]:
-    """The results of every item. `seconds`: how long one result may take."""
+    """The results of every item. `seconds`: how long one result may take.
+
+    Raises RuntimeError where processes of an item do nothing but end.
+    """
     waiting = list(enumerate(items))[::-1]
     running: list[_Running[Item, Result]] = []
     ready: dict[int, list[Result]] = {}
@@ -140,8 +146,13 @@ def _ended(
         return None
     how = f"gave no result for {seconds:g} s" if late else f"ended with {one.process.exitcode}"
     how = one.fault or how
+    deaths = one.deaths + 1 if len(one.found) == one.begun else 1
+    if deaths > _MOST_DEATHS:
+        raise RuntimeError(f"{deaths} processes ended one after the other: {how}")
     one.found.append(lost(one.item, len(one.found), how))
-    return _start(one.number, one.item, work, one.found)
+    again = _start(one.number, one.item, work, one.found)
+    again.deaths, again.begun = deaths, len(one.found)
+    return again
 
 
 def _kill(one: _Running[Item, Result]) -> None:

@@ -123,3 +123,13 @@ def test_an_interrupt_that_came_while_a_process_imported_ends_it(capfd):
     with pytest.raises(EOFError):
         ours.recv()
     assert capfd.readouterr().err == ""
+
+
+def never(item, skip):
+    raise ValueError("not even begun")
+    yield
+
+
+def test_processes_that_do_nothing_but_end_are_given_up():
+    with pytest.raises(RuntimeError, match="processes ended one after the other: ValueError: not"):
+        list(each([7], never, lost, 1, 20))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewrite import resources
+from rewrite.audit.cases.find import cases_of
 from rewrite.audit.claims.pool import verified
 from rewrite.audit.claims.result import RuleResult
 from rewrite.audit.claims.task import Task
@@ -45,6 +46,7 @@ def units(folders: Sequence[Path], only: Sequence[str]) -> tuple[Unit, ...]:
     for folder in folders:
         try:
             packs.append((folder, load_pack(folder, vocabulary(), [resources.folder("rules")])))
+            cases_of(packs[-1][1])  # raises here what it has to say, and not in a process
         except RewriteError as problem:
             problems.found += problem.diagnostics
     problems.found[:] = dict.fromkeys(problems.found)

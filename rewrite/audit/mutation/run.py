@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rewrite.audit.cases.find import cases_of
 from rewrite.audit.mutation.judge import Subject, Verdict, judge, lost
 from rewrite.audit.mutation.mutants import is_shared
 from rewrite.audit.mutation.survivors import explain, read
@@ -81,6 +82,8 @@ def score(
     tell: Tell | None = None,
 ) -> tuple[Score, ...]:
     """The score of each pack, over the rules that it writes itself. Raises RW725."""
+    for _, pack in packs:
+        cases_of(pack)  # raises here what it has to say, and not in a process
     explained = [read(folder) for folder, _ in packs]
     subjects = list(_subjects(packs, targets, only))
     found: dict[int, list[Verdict]] = {number: [] for number in range(len(packs))}

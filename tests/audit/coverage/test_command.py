@@ -228,3 +228,16 @@ def test_a_page_where_no_folder_can_be(tmp_path, capsys):
         status, _, err = run(capsys, folder, "--html", place, "-j", 1)
         assert status == 2
         assert err.startswith(f"{place}: error[RW003]: cannot write: ")
+
+
+@pytest.mark.parametrize(
+    "command", [["test"], ["coverage"], ["coverage", "--mutate"], ["verify"], ["verify", "--pairs"]]
+)
+def test_cases_that_cannot_be_read_are_bad_input(tmp_path, capsys, command):
+    folder = pack(tmp_path / "lab", RULES)
+    (folder / "x.cases.yaml").symlink_to("/etc/passwd")
+    assert main([*command, str(folder), "-j", "1"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "x.cases.yaml:1:1: error[RW709]: the file leads out of the pack's folder" in err
+    assert "root:" not in err
