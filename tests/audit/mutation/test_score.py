@@ -81,6 +81,15 @@ def test_several_at_once_and_a_stale_one(pack, capsys):
     assert report["stale"] == ["no mutant `off by one: 3` of `scaled` survives"]
 
 
+def test_a_test_that_the_rule_fails_kills_nothing(pack, capsys):
+    text = RULE.replace("c = {6,5,4}, float d", "c = {6}, float d", 1).replace(
+        "float[3] c", "float c"
+    )
+    (pack / "a.rules").write_text(text)  # `several` must not fire, and does
+    _, _, survivors = scored(capsys)
+    assert "drop condition: size(c) == 1" in survivors
+
+
 def test_the_text(pack, capsys):
     assert main(["coverage", "acme", "--mutate", "--fail-under", "99"]) == 1
     lines = capsys.readouterr().out.splitlines()
