@@ -23,6 +23,7 @@ from rewrite.match import form as f
 from rewrite.match.expr import compile_condition
 from rewrite.match.rule import CompiledRule, Condition
 from rewrite.match.structure import operator_words
+from rewrite.match.values import Env
 
 # Failures that are ways for one test not to hold.
 _TESTED = {"overridable": "const"}
@@ -57,6 +58,10 @@ class Atom:
     expr: ast.Expr
     negated: bool
     holds: Condition = field(compare=False, repr=False)
+
+    def is_true(self, env: Env) -> bool:
+        """Whether the leaf, its `not`s counted, holds. Raises `Unknown`."""
+        return self.holds(env) is not self.negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,15 @@ class Tests:
     guards: tuple[Formula, ...]
     keys: Mapping[tuple[str, Span], str]
 
+    def test(self, key: str) -> Test | None:
+        """The test of this key."""
+        return next((test for test in self.every if test.key == key), None)
+
+    def atom(self, key: str) -> Atom | None:
+        """The leaf of a condition whose test has this key."""
+        formulas = (*self.guards, *(condition.formula for condition in self.wheres))
+        return next((a for x in formulas for a in atoms(x) if a.test.key == key), None)
+
     def key(self, code: str, span: Span | None) -> str:
         """The key of the failure; its code where it is about the rule as a whole."""
         if span is None:
@@ -116,11 +130,6 @@ class Tests:
 def tests_of(rule: CompiledRule) -> Tests:
     """The tests of a rule."""
     return _Reader(rule).read()
-
-
-def tests(rule: CompiledRule) -> tuple[Test, ...]:
-    """The tests of a rule, in the order of the text."""
-    return tests_of(rule).every
 
 
 class _Reader:
@@ -225,10 +234,10 @@ class _Reader:
     # --- conditions ----------------------------------------------------------------------------
 
     def _formula(self, expr: ast.Expr, prefix: str, kind: str) -> Formula:
-        leaves = list(_leaves(expr, negated=False))
+        parts = list(leaves(expr))
         found: list[Atom] = []
-        for number, (leaf, negated) in enumerate(leaves, 1):
-            key = prefix if len(leaves) == 1 else f"{prefix}.{number}"
+        for number, (leaf, negated) in enumerate(parts, 1):
+            key = prefix if len(parts) == 1 else f"{prefix}.{number}"
             words = ("not " if negated else "") + print_expr(as_written(leaf))
             test = Test(kind, key, leaf.span, words)
             self.found.append(test)
@@ -281,25 +290,26 @@ def _literal(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _leaves(expr: ast.Expr, negated: bool) -> Iterator[tuple[ast.Expr, bool]]:
+def leaves(expr: ast.Expr, negated: bool = False) -> Iterator[tuple[ast.Expr, bool]]:
+    """The leaves of `and`, `or` and `not`, and whether a leaf is under an odd number of `not`s."""
     if isinstance(expr, ast.Binary) and expr.operator in ("and", "or"):
-        yield from _leaves(expr.left, negated)
-        yield from _leaves(expr.right, negated)
+        yield from leaves(expr.left, negated)
+        yield from leaves(expr.right, negated)
     elif isinstance(expr, ast.Unary) and expr.operator == "not":
-        yield from _leaves(expr.operand, not negated)
+        yield from leaves(expr.operand, not negated)
     else:
         yield expr, negated
 
 
-def _joined(expr: ast.Expr, leaves: Iterator[Atom], negated: bool) -> Formula:
+def _joined(expr: ast.Expr, found: Iterator[Atom], negated: bool) -> Formula:
     """The formula of the expression; a `not` goes down to the leaves (de Morgan)."""
     if isinstance(expr, ast.Binary) and expr.operator in ("and", "or"):
-        parts = (_joined(expr.left, leaves, negated), _joined(expr.right, leaves, negated))
+        parts = (_joined(expr.left, found, negated), _joined(expr.right, found, negated))
         both = (expr.operator == "and") is not negated
         return Every(_flat(parts, Every)) if both else Some(_flat(parts, Some))
     if isinstance(expr, ast.Unary) and expr.operator == "not":
-        return _joined(expr.operand, leaves, not negated)
-    return next(leaves)
+        return _joined(expr.operand, found, not negated)
+    return next(found)
 
 
 def _flat(parts: Sequence[Formula], kind: type[Every] | type[Some]) -> tuple[Formula, ...]:

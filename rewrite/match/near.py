@@ -23,14 +23,14 @@ from rewrite.graph.facts import Facts
 from rewrite.lang import ast
 from rewrite.match import budget, structure
 from rewrite.match import form as f
-from rewrite.match.accept import FORM, Failure, applies, escapes, roots_of, same_node
+from rewrite.match.accept import FORM, Failure, Taken, applies, escapes, roots_of, same_node
 from rewrite.match.expr import names_in
 from rewrite.match.interpreter import Search
 from rewrite.match.items import Atom, Every, Formula, atoms, tests_of
 from rewrite.match.pattern import form_names
 from rewrite.match.rule import CompiledRule
 from rewrite.match.values import Env, Unknown
-from rewrite.match.walk import Guarded
+from rewrite.match.walk import Chosen, Guarded, Operand
 from rewrite.target.target import Target
 
 MOST_VIOLATIONS = 3
@@ -52,18 +52,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Near:
-    """A way to match the rule but for `violations`.
-
-    `forms`: the parts of the pattern that were met, by number; `orders`: which operand of its node
-    each operand of a form is (which leaf each item of a bag). `atoms`: whether each atom that was
-    asked held; None where that is unknown.
-    """
+    """A way to match the rule but for `violations`."""
 
     violations: tuple[Violation, ...]
     scope: Env  # what conditions were computed in
-    forms: frozenset[int]
-    orders: Mapping[int, tuple[int, ...]]
-    atoms: Mapping[str, bool | None]
 
     @property
     def nodes(self) -> tuple[ir.Node, ...]:
@@ -72,10 +64,6 @@ class Near:
     @property
     def names(self) -> Mapping[str, object]:
         return self.scope.names
-
-    @property
-    def branches(self) -> frozenset[str]:
-        return self.scope.branches
 
 
 def near(
@@ -122,9 +110,6 @@ class _NearSearch(Search):
         self.tests = tests_of(rule)
         self.reads = _reads(rule)
         self.paid: list[_Paid] = []
-        self.way: list[int] = []  # the forms met
-        self.orders: dict[int, tuple[int, ...]] = {}
-        self.told: dict[str, bool | None] = {}  # atoms of siblings
         self.tolerant = True
         self.anchor_paid: list[_Paid] = []  # for the anchor to be one of the siblings
 
@@ -145,32 +130,20 @@ class _NearSearch(Search):
 
     # --- the walk, going on ----------------------------------------------------------------------
 
-    def _visit(self, form: f.Form, value: ir.Value | None, named: int = 1) -> Iterator[None]:
-        paid, way = len(self.paid), len(self.way)
-        self.way.append(form.index)
+    def _visit(self, form: f.Form, value: Operand, named: int = 1) -> Iterator[None]:
+        paid = len(self.paid)
         yield from super()._visit(form, value, named)
-        del self.paid[paid:], self.way[way:]
+        del self.paid[paid:]
 
     def _statement(self, statement: f.Statement, value: ir.Value) -> Iterator[None]:
         paid = len(self.paid)
         yield from super()._statement(statement, value)
         del self.paid[paid:]
 
-    def _rest(self, rest: f.Rest, values: tuple[ir.Value | None, ...]) -> Iterator[None]:
+    def _rest(self, rest: f.Rest, values: tuple[Operand, ...]) -> Iterator[None]:
         paid = len(self.paid)
         yield from super()._rest(rest, values)
         del self.paid[paid:]
-
-    def _arranged(self, form: f.Op, order: tuple[int, ...]) -> None:
-        super()._arranged(form, order)
-        self.orders[form.index] = order
-
-    def _place(
-        self, form: f.Bag, leaves: tuple[ir.Value, ...], used: tuple[int, ...]
-    ) -> Iterator[None]:
-        if len(used) == len(form.order):
-            self.orders[form.index] = used
-        yield from super()._place(form, leaves, used)
 
     def _fails(
         self, code: str, reason: str, span: Span | None, subject: object, beyond: int = 0
@@ -234,9 +207,7 @@ class _NearSearch(Search):
 
     def _sibling(
         self, statement: f.Each, value: ir.Value
-    ) -> (
-        tuple[dict[str, object], list[tuple[int, ir.Node, bool, int]], list[tuple[int, str]]] | None
-    ):
+    ) -> tuple[dict[str, object], list[Taken], list[Chosen]] | None:
         """One that is a sibling without more ado; the anchor may be one that is nearly so."""
         tolerant, paid = self.tolerant, list(self.paid)
         self.tolerant = False
@@ -263,32 +234,27 @@ class _NearSearch(Search):
 
     def _nearly(self) -> Iterator[Near]:
         """The bindings at hand as near matches, one for each smallest set of conditions."""
-        names = {**dict.fromkeys(self.pattern.names), **self.names}
         taken = sorted(self.nodes, key=FORM)
-        nodes = tuple(dict.fromkeys(t[1] for t in taken))
+        env = self._env(taken)
         lost = self._all_lost()
-        roots = roots_of(self.rule, names)
+        roots = roots_of(self.rule, env.names)
         if isinstance(roots, Failure):
             if not any(name in lost for name in self.rule.roots):
                 return
-            roots = tuple(v for v in map(names.get, self.rule.roots) if isinstance(v, ir.Value))
-        failures = list(escapes(self.rule, taken, nodes, roots))
-        circular = same_node(self.rule, names)
+            roots = tuple(v for v in map(env.names.get, self.rule.roots) if isinstance(v, ir.Value))
+        failures = list(escapes(self.rule, taken, env.nodes, roots))
+        circular = same_node(self.rule, env.names)
         failures += [] if circular is None else [circular]
         fixed = [one.violation for one in self.paid]
         fixed += [_violation(x, self.tests.key(x.code, x.span)) for x in _first_of_each(failures)]
         left = self.allowance - sum(one.price for one in self.paid) - (len(fixed) - len(self.paid))
         if left < 0:
             return
-        branches = frozenset(name for _, name in self.branches)
-        env = Env(names, self.facts, self.target, branches, nodes, self.rule.lets)
-        told = dict(self.told)
         formulas = [self.tests.guards[number] for _, number in self.guards]
         formulas += [c.formula for c in self.tests.wheres if c.when is None or env.holds(c.when)]
-        for violated in self._violated(formulas, env, told):
+        for violated in self._violated(formulas, env):
             if len(violated) <= left:
-                seen = (*fixed, *violated)
-                yield Near(seen, env, frozenset(self.way), dict(self.orders), told)
+                yield Near((*fixed, *violated), env)
 
     def _all_lost(self) -> frozenset[str]:
         lost = frozenset().union(*(one.lost for one in self.paid))
@@ -306,30 +272,16 @@ class _NearSearch(Search):
         # `X__scale` is a parameter of the codes `X`.
         return frozenset(part for name in found for part in (name, name.partition("__")[0]))
 
-    def _violated(
-        self,
-        formulas: Sequence[Formula],
-        env: Env,
-        told: dict[str, bool | None] | None = None,
-    ) -> list[tuple[Violation, ...]]:
+    def _violated(self, formulas: Sequence[Formula], env: Env) -> list[tuple[Violation, ...]]:
         """The smallest sets of atoms that would have to hold for all formulas to do so."""
-        kept = self.told if told is None else told
         lost, doubted = self._all_lost(), self._doubted()
         held: dict[str, Violation | None] = {}
-        for formula in formulas:
-            for atom in atoms(formula):
-                reads = self._reads_of(atom)
-                found = None if reads & lost else _asked(atom, env)
-                follows = found is not None and found.code == "unknown" and reads & doubted
-                if reads & lost or follows:
-                    held[atom.test.key] = None
-                    continue
-                held[atom.test.key] = found
-                kept[atom.test.key] = (
-                    True if found is None else None if found.code == "unknown" else False
-                )
-        parts = [_ways(formula, held) for formula in formulas]
-        return _products(parts)
+        for atom in (a for formula in formulas for a in atoms(formula)):
+            reads = self._reads_of(atom)
+            found = None if reads & lost else _asked(atom, env)
+            follows = found is not None and found.code == "unknown" and reads & doubted
+            held[atom.test.key] = None if follows else found
+        return _products([_ways(formula, held) for formula in formulas])
 
     def _reads_of(self, atom: Atom) -> frozenset[str]:
         own = names_in(atom.expr)
@@ -341,7 +293,7 @@ def _asked(atom: Atom, env: Env) -> Violation | None:
     test = atom.test
     subject = env.nodes[0] if env.nodes else None
     try:
-        if atom.holds(env) is not atom.negated:
+        if atom.is_true(env):
             return None
     except budget.Exhausted:
         raise

@@ -260,7 +260,7 @@ class Walk:
         any_way = False
         for order in structure.arrangements(form, len(operands)):
             any_way = True
-            self._arranged(form, order)
+            self._step()
             given: list[Operand] = [operands[i] if i < len(operands) else None for i in order]
             for _ in self._in_order(form, node, given, 0):
                 if form.rest is None:
@@ -325,10 +325,6 @@ class Walk:
             )
         if self.steps % structure.CLOCK_EVERY == 0:
             budget.look_at_clock()
-
-    def _arranged(self, form: f.Op, order: tuple[int, ...]) -> None:
-        """The operands of the form are about to be those at these places of the node."""
-        self._step()
 
     def _fails(
         self, code: str, reason: str, span: Span | None, subject: object, beyond: int = 0

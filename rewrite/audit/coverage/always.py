@@ -14,7 +14,7 @@ from rewrite.audit.coverage.opsets import OpsetClass, in_force, may_be_absent
 from rewrite.audit.coverage.ranks import false_ranks_of_atom, false_ranks_of_shape, refusal
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.match import form as f
-from rewrite.match.items import Atom, Test, atoms, tests_of
+from rewrite.match.items import Test, tests_of
 from rewrite.match.rule import CompiledRule
 from rewrite.schema import DTYPES
 
@@ -130,9 +130,8 @@ class Always:
         return words
 
     def _where(self, test: Test) -> str:
-        every = (a for c in tests_of(self.rule).wheres for a in atoms(c.formula))
-        atom = next((a for a in every if a.test.key == test.key), None)
-        name, ranks = false_ranks_of_atom(atom) if isinstance(atom, Atom) else ("", ())
+        atom = tests_of(self.rule).atom(test.key)
+        name, ranks = ("", ()) if atom is None else false_ranks_of_atom(atom)
         pattern = self.rule.pattern
         for form in pattern.forms:
             if isinstance(form, f.Any) and form.name == name and is_demanded(form, pattern):

@@ -210,7 +210,7 @@ def _holds(env: Env, name: str) -> bool:
 def _told(atom: Atom, env: Env) -> bool:
     """Whether the atom holds; what is unknown does not."""
     try:
-        return atom.holds(env) is not atom.negated
+        return atom.is_true(env)
     except Unknown:
         return False
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from reprlib import Repr
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -15,8 +16,8 @@ from rewrite.lang.printer import print_expr
 from rewrite.lang.quantized_words import as_written, is_parameter, written
 from rewrite.match.builtins.registry import to_items
 from rewrite.match.expr import compile_condition, compile_expr, names_in
-from rewrite.match.form import Number, Op
-from rewrite.match.items import Atom, atoms, tests_of
+from rewrite.match.form import Form, Number, Op
+from rewrite.match.items import Atom, tests_of
 from rewrite.match.near import Near, Violation
 from rewrite.match.rule import CompiledRule
 from rewrite.match.structure import operator_words
@@ -26,6 +27,8 @@ from rewrite.schema import DTYPES
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "not in"})
 _MOST_NAMES = 3  # whose values a condition is told with
 _MOST_ELEMENTS = 6  # of a constant that is told
+
+FormT = TypeVar("FormT", bound=Form)
 
 _short = Repr()
 _short.maxtuple = _short.maxlist = 6
@@ -48,6 +51,12 @@ def _value(violation: Violation) -> str:
     return "it"
 
 
+def _form(rule: CompiledRule, violation: Violation, kind: type[FormT]) -> FormT | None:
+    """The part of the pattern that it is about."""
+    forms = (x for x in rule.pattern.forms if isinstance(x, kind) and x.span == violation.span)
+    return next(forms, None)
+
+
 def _const(rule: CompiledRule, way: Near, violation: Violation) -> str:
     return f"{_value(violation)} were constant"
 
@@ -58,22 +67,23 @@ def _overridable(rule: CompiledRule, way: Near, violation: Violation) -> str:
 
 def _wanted(rule: CompiledRule, way: Near, violation: Violation) -> str:
     """An element type or a shape: what the pattern says and what is there."""
-    test = next(t for t in tests_of(rule).every if t.key == violation.key)
+    test = tests_of(rule).test(violation.key)
+    assert test is not None  # what is asked of a type is a test
     found = violation.reason.partition(", not ")[0].removeprefix("its ")
     has = "the shape" if violation.code == "shape" else "the element type"
     return f"{_value(violation)} had {has} {test.words} ({found})"
 
 
 def _literal(rule: CompiledRule, way: Near, violation: Violation) -> str:
-    forms = [x for x in rule.pattern.forms if isinstance(x, Number) and x.span == violation.span]
-    number = forms[0].value if forms else ""
+    form = _form(rule, violation, Number)
+    number = "" if form is None else form.value
     found = way.scope.facts.scalar(violation.at) if isinstance(violation.at, ir.Value) else None
     is_now = "" if found is None else f" (it is {found:g})"
     return f"{_value(violation)} were the constant {number}{is_now}"
 
 
 def _attribute(rule: CompiledRule, way: Near, violation: Violation) -> str:
-    test = next((t for t in tests_of(rule).every if t.key == violation.key), None)
+    test = tests_of(rule).test(violation.key)
     name, _, wanted = (test.words if test is not None else "").partition(": ")
     found = violation.reason.rpartition(" is ")[2]
     return f"attribute {name} of {_value(violation)} were {wanted} (it is {found})"
@@ -105,8 +115,8 @@ def _present(rule: CompiledRule, way: Near, violation: Violation) -> str:
 
 
 def _operator(rule: CompiledRule, way: Near, violation: Violation) -> str:
-    forms = [x for x in rule.pattern.forms if isinstance(x, Op) and x.span == violation.span]
-    wanted = operator_words(forms[0].operator) if forms else "what the pattern has there"
+    form = _form(rule, violation, Op)
+    wanted = "what the pattern has there" if form is None else operator_words(form.operator)
     at = violation.at
     made = at.producer() if isinstance(at, ir.Value) else None
     found = "no node" if made is None else operator_words((made.domain, made.op_type))
@@ -122,9 +132,10 @@ def _graph(rule: CompiledRule, way: Near, violation: Violation) -> str:
 
 
 def _operands(rule: CompiledRule, way: Near, violation: Violation) -> str:
-    forms = [x for x in rule.pattern.forms if isinstance(x, Op) and x.span == violation.span]
-    count = len(forms[0].operands) if forms else 0
-    least = "more than " if forms and forms[0].rest is not None else ""
+    form = _form(rule, violation, Op)
+    assert form is not None  # only an operator has operands
+    count = len(form.operands)
+    least = "" if form.rest is None else "more than "
     plural = "" if count == 1 else "s"
     wanted = f"{least}{count} operand{plural}"
     return f"{_value(violation)} had {wanted} ({violation.reason})"
@@ -162,9 +173,9 @@ def _condition(rule: CompiledRule, way: Near, violation: Violation) -> str:
 
 
 def _atom(rule: CompiledRule, violation: Violation) -> Atom:
-    tests = tests_of(rule)
-    formulas = (*tests.guards, *(condition.formula for condition in tests.wheres))
-    return next(a for x in formulas for a in atoms(x) if a.test.key == violation.key)
+    atom = tests_of(rule).atom(violation.key)
+    assert atom is not None  # a condition fails by its leaves
+    return atom
 
 
 def _told(expr: ast.Expr, scope: Env) -> list[str]:

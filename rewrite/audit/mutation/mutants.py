@@ -19,6 +19,7 @@ from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.lang.printer import print_expr, print_pattern
 from rewrite.lang.walk import nodes, replace_nodes
+from rewrite.match.items import leaves
 from rewrite.ops import registry
 from rewrite.schema import DOMAINS
 
@@ -116,7 +117,7 @@ def _short(text: str) -> str:
 def _condition(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
     """Each atom of a condition holds always."""
     if isinstance(node, ast.Where):
-        for leaf, negated in _leaves(node.condition, negated=False):
+        for leaf, negated in leaves(node.condition):
             if leaf is node.condition:
                 yield Change(node, None, _short(print_expr(leaf)))
                 continue
@@ -141,16 +142,6 @@ def _comparison(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
     if isinstance(node, ast.Binary) and node.operator in _COMPARISONS:
         other = _COMPARISONS[node.operator]
         yield Change(node, replace(node, operator=other), f"{_short(print_expr(node))}, {other}")
-
-
-def _leaves(expr: ast.Expr, negated: bool) -> Iterator[tuple[ast.Expr, bool]]:
-    if isinstance(expr, ast.Binary) and expr.operator in ("and", "or"):
-        yield from _leaves(expr.left, negated)
-        yield from _leaves(expr.right, negated)
-    elif isinstance(expr, ast.Unary) and expr.operator == "not":
-        yield from _leaves(expr.operand, not negated)
-    else:
-        yield expr, negated
 
 
 def _truth(at: ast.Expr, value: bool) -> ast.Constant:
