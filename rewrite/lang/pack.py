@@ -17,7 +17,7 @@ from rewrite.lang import ast
 from rewrite.lang.assemble import Assembly, Origin
 from rewrite.lang.check import check_rules, opset_range
 from rewrite.lang.parser import parse
-from rewrite.lang.sources import PackSource, TextFile, digest, find_sources
+from rewrite.lang.sources import MANIFEST, PackSource, TextFile, digest, find_sources
 from rewrite.lang.vocabulary import Vocabulary
 
 
@@ -43,6 +43,23 @@ class RulePack:
     digest: str  # of all text read; equal digests are equal packs
     origins: Mapping[str, Origin]  # rule name -> where it comes from
     texts: Mapping[str, str]  # file -> text, pack.yaml files included; for error messages
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the packs, that of the pack itself last."""
+        paths = (Path(path) for path in self.texts)
+        return tuple(path.parent for path in paths if path.name == MANIFEST)
+
+    @property
+    def own_files(self) -> tuple[SourceFile, ...]:
+        """The files of the pack itself, not of those that it extends."""
+        return tuple(f for f in self.files if Path(f.path).parent in self.folders[-1:])
+
+
+def added(files: Iterable[SourceFile], rule: str) -> tuple[ast.Where, ...]:
+    """The conditions that `refine` adds to a rule in these files."""
+    refinements = (r for file in files for r in file.tree.refinements if r.rule == rule)
+    return tuple(where for refinement in refinements for where in refinement.where)
 
 
 def load_pack(folder: str | Path, vocabulary: Vocabulary, search: Sequence[Path] = ()) -> RulePack:

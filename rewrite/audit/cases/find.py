@@ -61,7 +61,7 @@ def cases_of(pack: RulePack) -> tuple[Case, ...]:
 def files_of(pack: RulePack) -> tuple[Path, ...]:
     """The files of cases, those of packs that are extended first."""
     found: list[Path] = []
-    for folder in folders_of(pack):
+    for folder in pack.folders:
         names = sorted(folder.iterdir())
         unread = [p for p in names if p.name in _NEARLY or p.name.endswith(".cases.yml")]
         if unread:
@@ -76,12 +76,6 @@ def files_of(pack: RulePack) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def folders_of(pack: RulePack) -> tuple[Path, ...]:
-    """The folders of the packs, that of the pack itself last."""
-    manifests = (Path(path) for path in pack.texts)
-    return tuple(path.parent for path in manifests if path.name == MANIFEST)
-
-
 def _stamped(path: Path) -> tuple[Path, int, int]:
     """A file and the state it is in."""
     try:
@@ -93,7 +87,6 @@ def _stamped(path: Path) -> tuple[Path, int, int]:
 
 
 def _checked(pack: RulePack, files: Sequence[tuple[Path, int, int]]) -> tuple[Case, ...]:
-    own = folders_of(pack)[-1] if pack.texts else None
     names = {rule.name for rule in pack.rules}
     errors = Collector()
     found: dict[tuple[str, str], Case] = {}
@@ -102,7 +95,7 @@ def _checked(pack: RulePack, files: Sequence[tuple[Path, int, int]]) -> tuple[Ca
         errors.found += faults
         for case in cases:
             if case.rule not in names:
-                if path.parent == own:  # that of a pack below may be disabled here
+                if path.parent in pack.folders[-1:]:  # that of a pack below may be disabled here
                     message = f"the pack `{pack.name}` has no rule `{case.rule}`"
                     hint = suggestion(case.rule, names)
                     errors.add("RW712", message, case.place("rule"), hint)

@@ -41,7 +41,7 @@ from rewrite.errors import Diagnostic, RewriteError
 from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack
+from rewrite.lang.pack import RulePack, added
 from rewrite.match import matcher as matching
 from rewrite.match.rule import CompiledRule
 from rewrite.target.target import Target
@@ -115,12 +115,14 @@ class RuleRunner:
 
     @cached_property
     def written(self) -> Sequence[matching.Entry]:
-        """The rule without what `refine` added to it; nothing where it did not."""
-        refinements = (r for file in self.pack.files for r in file.tree.refinements)
-        added = sum(len(r.where) for r in refinements if r.rule == self.rule.name)
-        if not added:
+        """The rule without what `refine` added to it; nothing where it did not.
+
+        Of a variant of the rule some of that may be missing: a condition is known by its place.
+        """
+        places = {where.span for where in added(self.pack.files, self.rule.name)}
+        if not places:
             return ()
-        steps = self.rule.steps[: len(self.rule.steps) - added]
+        steps = tuple(step for step in self.rule.steps if step.span not in places)
         rules = (replace(self.rule, steps=steps, over=()),)
         return matching.compile_pack(replace(self.pack, rules=rules))
 

@@ -14,14 +14,14 @@ from itertools import islice
 from pathlib import Path
 
 from rewrite.audit.cases.case import Finding, Outcome, RuleTest
-from rewrite.audit.cases.find import folders_of, target_of, tests_of
+from rewrite.audit.cases.find import target_of, tests_of
 from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.cases.select import Wanted
 from rewrite.audit.runtimes import has_onnxruntime
 from rewrite.audit.workers import each
 from rewrite.errors import Diagnostic, RewriteError
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack
+from rewrite.lang.pack import RulePack, added
 from rewrite.target.target import Target
 
 _TOGETHER = 4  # rules that are tested in one process
@@ -84,7 +84,7 @@ def _once(
             if pack.origins[rule.name].pack == pack.name:
                 seen.setdefault(_origin(pack, rule), []).append(rule)
     for pack in packs:
-        folder = folders_of(pack)[-1]
+        folder = pack.folders[-1]
         for rule in pack.rules:
             tests, whole = tests_of(pack, rule), True
             if pack.origins[rule.name].pack != pack.name:
@@ -102,7 +102,7 @@ def _origin(pack: RulePack, rule: ast.Rule) -> tuple[Path, str]:
 
 def own_units(pack: RulePack, selection: Selection) -> list[Unit]:
     """What a pack itself says: its rules, those that it refines, and its cases for others."""
-    folder = folders_of(pack)[-1]
+    folder = pack.folders[-1]
     found: list[Unit] = []
     for unit in units([pack], selection)[0]:
         rule = unit.rule
@@ -117,13 +117,7 @@ def own_units(pack: RulePack, selection: Selection) -> list[Unit]:
 
 def is_refined(unit: Unit) -> bool:
     """Whether the pack itself adds conditions to the rule."""
-    folder = folders_of(unit.pack)[-1]
-    return any(
-        refinement.rule == unit.rule.name
-        for file in unit.pack.files
-        if Path(file.path).parent == folder
-        for refinement in file.tree.refinements
-    )
+    return bool(added(unit.pack.own_files, unit.rule.name))
 
 
 # --- running ------------------------------------------------------------------------------------

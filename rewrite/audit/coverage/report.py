@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rewrite.audit.coverage.item import Item, keyed
 from rewrite.errors import Span
@@ -125,7 +124,7 @@ def by_kind(parts: Iterable[Part]) -> dict[str, tuple[int, int]]:
 
 def gather(pack: RulePack, measured: Sequence[Measured]) -> PackCoverage:
     """The report of a pack, rules and patterns in the order of the text."""
-    own = own_files(pack)
+    own = tuple(file.path for file in pack.own_files)
     homes = Homes.of(pack)
     parts = [_rule(one, homes) for one in measured]
     for definition in homes.definitions:
@@ -137,13 +136,6 @@ def gather(pack: RulePack, measured: Sequence[Measured]) -> PackCoverage:
     texts |= {p.span.file: pack.texts[p.span.file] for p in parts if p.span.file in pack.texts}
     ordered = sorted(parts, key=lambda p: (p.span.file, p.span.line))
     return PackCoverage(pack.name, tuple(ordered), texts)
-
-
-def own_files(pack: RulePack) -> tuple[str, ...]:
-    """The `.rules` files of the pack itself, not of those that it extends."""
-    manifests = [path for path in pack.texts if Path(path).name == "pack.yaml"]
-    folder = Path(manifests[-1]).parent  # what it extends comes before it
-    return tuple(x.path for x in pack.files if Path(x.path).parent == folder)
 
 
 @dataclass(frozen=True, slots=True)

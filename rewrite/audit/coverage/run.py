@@ -17,11 +17,11 @@ from rewrite.audit.cases.run import models_of
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.items import FALSE, TRUE, items_of
 from rewrite.audit.coverage.measure import Measure
-from rewrite.audit.coverage.report import Measured, PackCoverage, Test, gather, own_files
+from rewrite.audit.coverage.report import Measured, PackCoverage, Test, gather
 from rewrite.audit.workers import each
 from rewrite.errors import error
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack, load_pack
+from rewrite.lang.pack import RulePack, added, load_pack
 from rewrite.lang.words import suggestion
 from rewrite.match.items import tests_of
 from rewrite.match.vocabulary import vocabulary
@@ -117,22 +117,11 @@ def in_processes(
 
 def rules_of(pack: RulePack) -> tuple[ast.Rule, ...]:
     """The rules that the pack writes, and those of other packs that it refines."""
-    refined = refined_by(pack)
     return tuple(
         rule
         for rule in pack.rules
-        if pack.origins[rule.name].pack == pack.name or rule.name in refined
+        if pack.origins[rule.name].pack == pack.name or added(pack.own_files, rule.name)
     )
-
-
-def refined_by(pack: RulePack) -> dict[str, int]:
-    """Rule -> how many conditions the pack itself adds to it."""
-    own, found = own_files(pack), dict[str, int]()
-    for file in pack.files:
-        for refinement in file.tree.refinements if file.path in own else ():
-            known = found.get(refinement.rule, 0)
-            found[refinement.rule] = known + len(refinement.where)
-    return found
 
 
 @cache
@@ -159,9 +148,9 @@ def items_in(pack: RulePack, rule: ast.Rule, measure: Measure) -> tuple[Item, ..
     own = pack.origins[rule.name].pack == pack.name
     if own:
         return items_of(measure.compiled, pack.texts, vocabulary())
-    added = refined_by(pack).get(rule.name, 0)
-    count = sum(isinstance(step, ast.Where) for step in rule.steps)
-    numbers = [f"where:{n}" for n in range(count - added + 1, count + 1)]
+    places = {where.span for where in added(pack.own_files, rule.name)}
+    conditions = [step for step in rule.steps if isinstance(step, ast.Where)]
+    numbers = [f"where:{n}" for n, where in enumerate(conditions, 1) if where.span in places]
     tests = [t for t in tests_of(measure.compiled).every if t.key.partition(".")[0] in numbers]
     return tuple(
         Item("override", f"{test.key}={value}", test.span, test.words)

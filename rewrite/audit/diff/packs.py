@@ -10,7 +10,7 @@ from typing import Any
 
 from rewrite.engine.ledger import Bound
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack
+from rewrite.lang.pack import RulePack, added
 from rewrite.lang.printer import print_condition
 
 Report = dict[str, Any]
@@ -51,23 +51,12 @@ def _changes(before: RulePack, after: RulePack, old: ast.Rule, new: ast.Rule) ->
         "over": [list(old.over), list(new.over)],
     }
     found.update({key: pair for key, pair in parts.items() if pair[0] != pair[1]})
-    refined = [_refinements(pack, rule) for pack, rule in ((before, old), (after, new))]
+    refined = [list(map(print_condition, added(p.files, old.name))) for p in (before, after)]
     if refined[0] != refined[1]:
         found["refined"] = refined
     if _parts(old) != _parts(new) or _text(before, old) != _text(after, new):
         found["text"] = [_place(old), _place(new)]
     return found
-
-
-def _refinements(pack: RulePack, rule: ast.Rule) -> list[str]:
-    """The conditions that `refine` added."""
-    return [
-        print_condition(where)
-        for file in pack.files
-        for refine in file.tree.refinements
-        if refine.rule == rule.name
-        for where in refine.where
-    ]
 
 
 def _parts(rule: ast.Rule) -> tuple[object, ...]:

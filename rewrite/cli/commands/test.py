@@ -149,14 +149,14 @@ def _run(chosen: Sequence[Unit], known: Sequence[Target], jobs: int) -> list[lis
 
 def _update(chosen: Sequence[Unit], ran: Sequence[Sequence[Ran]], show: bool) -> frozenset[str]:
     """Write what the outcomes propose; the files written."""
-    from rewrite.audit.cases.find import folders_of, text_of
+    from rewrite.audit.cases.find import text_of
     from rewrite.audit.cases.update import changes_of, updated
 
     problems = Collector()
     written: dict[str, None] = {}
     for pack in {unit.pack.name: unit.pack for unit in chosen}.values():
         own = [one.outcome for each in ran for one in each if one.pack == pack.name]
-        for file, changes in sorted(changes_of(own, folders_of(pack)[-1]).items()):
+        for file, changes in sorted(changes_of(own, pack.folders[-1]).items()):
             before = text_of(Path(file))
             if isinstance(before, Diagnostic):
                 problems.found.append(before)
