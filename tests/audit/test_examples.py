@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewrite.audit.cases.case import Outcome
-from rewrite.audit.cases.run import run_rule_tests
+from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.examples import asks_target, with_header
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.match.vocabulary import vocabulary
@@ -20,7 +20,7 @@ REJECTS = 'example rejects other """g (float[2] x) => (float[2] y) { y = Neg(x) 
 
 
 def run_pack(pack: RulePack, targets: tuple[Target, ...] = (GENERIC,)) -> list[Outcome]:
-    return [o for rule in pack.rules for o in run_rule_tests(pack, rule, targets)]
+    return [o for rule in pack.rules for o in RuleRunner(pack, rule, targets).outcomes()]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_examples_that_hold(outcomes):
         (
             rule("y = Relu(x)", "y = ReduceSum(x)", fires(RELUS), "approx(atol=1)"),
             "RW702",
-            "refused: the shape of 'm' would become [1]",
+            "the shape of 'm' would become [1] (refused)",
         ),
         (rule("y = Neg(x)", "y = x * (-1)", fires(RELUS)), "RW702", "does not fire"),
         (

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from rewrite import resources
-from rewrite.audit.cases.run import run_rule_tests
+from rewrite.audit.cases.run import RuleRunner
 from rewrite.errors import RewriteError, render
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack, load_pack
@@ -71,7 +71,7 @@ def test_rule_has_a_sentence_and_both_kinds_of_examples(pack: str, rule: ast.Rul
 
 @EACH
 def test_examples_hold(pack: str, rule: ast.Rule) -> None:
-    outcomes = list(run_rule_tests(_pack(pack), rule, _targets()))
+    outcomes = list(RuleRunner(_pack(pack), rule, _targets()).outcomes())
     assert len(outcomes) >= len(rule.examples)
     problems = [render(o.problem) for o in outcomes if o.problem is not None]
     assert not problems, "\n".join(problems)

@@ -13,7 +13,7 @@ import onnx
 
 from rewrite.audit.cases.canonical import canonical
 from rewrite.audit.cases.case import OPEN, Case, Finding, RuleTest
-from rewrite.audit.cases.reason import Reason
+from rewrite.audit.cases.reason import Reason, listed
 from rewrite.audit.cases.words import NoTextError
 from rewrite.audit.cases.writer import write_model
 from rewrite.audit.examples import UnreadableError, has_header, model_of
@@ -22,7 +22,6 @@ from rewrite.errors import Diagnostic
 
 _UPDATE = "`rewrite test --update` writes it, for you to review"
 _MOST_ROWS = 80  # of a difference
-_MOST_REASONS = 3
 
 
 class FailedError(Exception):
@@ -104,12 +103,11 @@ def check_reason(case: Case, found: Sequence[Reason]) -> None:
         diagnostic = Diagnostic("RW717", f"`rejects` is empty: {found[0]}", place, _UPDATE)
         raise FailedError(Finding(diagnostic, (), proposed))
     fitting = [reason for reason in found if reason.code == case.rejects]
-    told = "; ".join(str(reason) for reason in found[:_MOST_REASONS])
     if not fitting:
-        message = f"`{case.rule}` does not fire, but the reason is not `{case.rejects}`: {told}"
+        wrong = f"the reason is not `{case.rejects}`: {listed(found)}"
+        message = f"`{case.rule}` does not fire, but {wrong}"
         raise FailedError(Finding(Diagnostic("RW714", message, place)))
     because = case.because
     if because is not None and not any(reason.says(because) for reason in fitting):
-        told = "; ".join(str(reason) for reason in fitting[:_MOST_REASONS])
-        message = f"the reason does not say `{because}`: {told}"
+        message = f"the reason does not say `{because}`: {listed(fitting)}"
         raise FailedError(Finding(Diagnostic("RW714", message, case.place("because"))))

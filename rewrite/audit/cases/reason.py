@@ -7,19 +7,24 @@ at any node; where it is nothing like the pattern anywhere, the attempt that got
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx
+import onnx_ir as ir
 
-from rewrite.audit.whynot import furthest
 from rewrite.engine.journal import Journal
 from rewrite.graph import io
+from rewrite.graph.facts import Facts
+from rewrite.graph.uses import nodes_of
+from rewrite.match import interpreter
 from rewrite.match.items import tests_of
 from rewrite.match.near import Near, near
-from rewrite.match.rule import CompiledRule, Match
+from rewrite.match.rule import CompiledRule, Match, Mismatch
 from rewrite.target.target import Target
 
 REFUSED = "refused"
+MOST_TOLD = 3  # in one message
 # docs/language.md says what they mean.
 REASONS = (
     "operator", "output", "operands", "absent", "present", "same", "const", "overridable", "dtype",
@@ -56,31 +61,49 @@ def reasons(
         found = [Reason(REFUSED, "", "", refused.reason) for refused in journal.refused]
         return tuple(dict.fromkeys(found))
     words = {test.key: test.words for test in tests_of(rule).every}
-    smallest = _smallest(rule, model, target)
+    facts = io.load(model).facts
+    smallest = _smallest(rule, facts, target)
     if smallest:
         each = (violation for one in smallest for violation in one.violations)
         found = [
             Reason(v.code, v.key, words.get(v.key, ""), f"at {v.subject}: {v.reason}") for v in each
         ]
         return tuple(dict.fromkeys(found))
-    best = furthest(model, rule, target)
-    if isinstance(best, Match):
-        return (Reason(REFUSED, "", "", "it matches, but the engine does not apply it"),)
-    if best is None:
-        return (Reason("operator", "", "", "the model has no nodes"),)
-    text = f"at {best.subject}: {best.reason}" if best.subject else best.reason
-    return (Reason(best.code, "", "", text),)
+    return (_furthest(rule, facts, target),)
 
 
-def _smallest(rule: CompiledRule, model: onnx.ModelProto, target: Target) -> list[Near]:
+def listed(found: Sequence[Reason]) -> str:
+    """The first of them, for a message."""
+    return "; ".join(map(str, found[:MOST_TOLD]))
+
+
+def _smallest(rule: CompiledRule, facts: Facts, target: Target) -> list[Near]:
     """The near matches with the fewest violations, of all nodes."""
-    loaded = io.load(model)
-    found = [
-        one
-        for graph in loaded.facts.graphs()
-        for node in graph
-        for one in near(rule, node, loaded.facts, target)
-        if one.violations
-    ]
+    nearest = (near(rule, node, facts, target) for node in _nodes(facts))
+    found = [one for some in nearest for one in some if one.violations]
     least = min((len(one.violations) for one in found), default=0)
     return [one for one in found if len(one.violations) == least]
+
+
+def _furthest(rule: CompiledRule, facts: Facts, target: Target) -> Reason:
+    """The attempt that found most of the pattern."""
+    best: Mismatch | None = None
+    for node in _nodes(facts):
+        found = interpreter.match(rule, node, facts, target)
+        if isinstance(found, Match):
+            return Reason(REFUSED, "", "", "it matches, but the engine does not apply it")
+        if best is None or _reached(found) > _reached(best):
+            best = found
+    if best is None:
+        return Reason("operator", "", "", "the model has no nodes")
+    text = f"at {best.subject}: {best.reason}" if best.subject else best.reason
+    return Reason(best.code, "", "", text)
+
+
+def _reached(mismatch: Mismatch) -> tuple[bool, int]:
+    """How far an attempt got: at an anchor of the rule at all, then nodes found."""
+    return mismatch.code != "operator", mismatch.matched
+
+
+def _nodes(facts: Facts) -> Iterator[ir.Node]:
+    return (node for graph in facts.graphs() for node in nodes_of(graph))

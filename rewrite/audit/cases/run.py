@@ -29,10 +29,9 @@ from rewrite.audit.cases.expect import (
 )
 from rewrite.audit.cases.find import target_of, tests_of
 from rewrite.audit.cases.numbers import NumbersError, check_numbers
-from rewrite.audit.cases.reason import Reason, reasons
+from rewrite.audit.cases.reason import Reason, listed, reasons
 from rewrite.audit.examples import UnreadableError, asks_target, model_of, opset_of
 from rewrite.audit.runtimes import patience
-from rewrite.audit.whynot import why_not
 from rewrite.engine import driver
 from rewrite.engine.journal import Journal
 from rewrite.engine.ledger import Bound, Ledger
@@ -43,25 +42,10 @@ from rewrite.graph.model import LoadedModel
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack, added
 from rewrite.match import matcher as matching
-from rewrite.match.rule import CompiledRule
 from rewrite.target.target import Target
 
 MOST_SECONDS = 20.0  # of one run of a model
 Matchers = Sequence[tuple[Target, matching.Matcher]]
-
-
-def run_rule_tests(
-    pack: RulePack, rule: ast.Rule, targets: Sequence[Target], numbers: bool = True
-) -> Iterator[Outcome]:
-    """The tests of a rule. `rule` may be a variant of the pack's rule of that name.
-
-    Targets after the first matter only to rules that ask about the target. Without `numbers` no
-    model is run, and no result is checked by ONNX. Raises `RewriteError` where the rule cannot be
-    compiled, or a file of cases cannot be read.
-    """
-    runner = RuleRunner(pack, rule, targets, numbers)
-    for test in tests_of(pack, rule):
-        yield runner.run(test)
 
 
 def models_of(pack: RulePack, rule: ast.Rule) -> Iterator[TestModel]:
@@ -97,7 +81,12 @@ class Applied:
 
 
 class RuleRunner:
-    """One rule under one or several targets."""
+    """One rule under one or several targets. `rule` may be a variant of the pack's of that name.
+
+    Targets after the first matter only to rules that ask about the target. Without `numbers` no
+    model is run, and no result is checked by ONNX. Raises `RewriteError` where the rule cannot be
+    compiled.
+    """
 
     def __init__(
         self, pack: RulePack, rule: ast.Rule, targets: Sequence[Target], numbers: bool = True
@@ -125,6 +114,10 @@ class RuleRunner:
         steps = tuple(step for step in self.rule.steps if step.span not in places)
         rules = (replace(self.rule, steps=steps, over=()),)
         return matching.compile_pack(replace(self.pack, rules=rules))
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """All tests of the rule. Raises `RewriteError` where files of cases have faults."""
+        return map(self.run, tests_of(self.pack, self.rule))
 
     def run(self, test: RuleTest) -> Outcome:
         """One test; what does not hold is the `problem` of the outcome."""
@@ -186,21 +179,13 @@ class _One:
         self.refined = any(self._apply(before, t, m).fired for t, m in written)
         if self.refined:
             return
-        told = "; ".join(dict.fromkeys(self._why(before, one) for one in tried))
+        told = listed(self._reasons(before, tried))
         self._fail("RW702", f"`{self.rule.name}` does not fire: {told}")
 
-    def _why(self, before: onnx.ModelProto, tried: Applied) -> str:
-        if tried.journal.refused:
-            return "refused: " + tried.journal.refused[0].reason
-        return why_not(before, self._compiled, tried.target)
-
     def _reasons(self, before: onnx.ModelProto, tried: Sequence[Applied]) -> tuple[Reason, ...]:
-        each = (reasons(self._compiled, before, one.target, one.journal) for one in tried)
+        rule = self.runner.entries[0].rule
+        each = (reasons(rule, before, one.target, one.journal) for one in tried)
         return tuple(dict.fromkeys(reason for found in each for reason in found))
-
-    @property
-    def _compiled(self) -> CompiledRule:
-        return self.runner.entries[0].rule
 
     def _fail(self, code: str, message: str) -> None:
         raise FailedError(Finding(Diagnostic(code, message, self.test.span)))

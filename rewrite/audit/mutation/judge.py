@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Literal
 
 from rewrite.audit.cases.case import RuleTest
-from rewrite.audit.cases.find import tests_of
 from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.claims.refute import refute
 from rewrite.audit.instances.alone import Alone, Applied, targets_for
@@ -93,7 +92,7 @@ class _Judging:
         self.targets = targets_for(subject.rule, subject.targets)
         right = RuleRunner(self.pack, self.rule, self.targets)
         # A test that the right rule fails says nothing about a wrong one.
-        tests = [t for t in tests_of(self.pack, self.rule) if right.run(t).finding is None]
+        tests = [o.test for o in right.outcomes() if o.finding is None]
         self.tests: tuple[RuleTest, ...] = tuple(sorted(tests, key=lambda test: test.fires))
 
     def verdict(self, mutant: Mutant) -> Verdict:

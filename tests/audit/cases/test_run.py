@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewrite.audit.cases.case import Outcome
-from rewrite.audit.cases.run import models_of, run_rule_tests
+from rewrite.audit.cases.run import RuleRunner, models_of
 from rewrite.audit.examples import UnreadableError, model_of, with_header
 from rewrite.errors import RewriteError
 from rewrite.lang.pack import RulePack, load_pack
@@ -47,7 +47,7 @@ def case(tmp_path: Path):
         text = f"- rule: {name}\n  name: it\n  before: |\n    {before}\n{keys}\n"
         loaded = load(tmp_path, rules, text)
         targets = options.pop("targets", (GENERIC,))
-        *_, last = run_rule_tests(loaded, loaded.rules[0], targets, **options)
+        *_, last = RuleRunner(loaded, loaded.rules[0], targets, **options).outcomes()
         assert last.test.name == "case it"
         return last
 
@@ -343,7 +343,7 @@ def test_models_of_a_rule(tmp_path):
 def test_faults_of_files_are_raised(tmp_path):
     loaded = load(tmp_path, DIVIDE, "- rule: other\n  name: x\n  before: g\n  fired: 1\n")
     with pytest.raises(RewriteError, match="RW712"):
-        list(run_rule_tests(loaded, loaded.rules[0], (GENERIC,)))
+        RuleRunner(loaded, loaded.rules[0], (GENERIC,)).outcomes()
     with pytest.raises(RewriteError, match="RW712"):
         list(models_of(loaded, loaded.rules[0]))
 
@@ -383,7 +383,7 @@ TURNING = '''rule r in clean {
 @pytest.mark.parametrize("rules", [GROWING, TURNING])
 def test_a_rule_that_fires_on_its_own_result(tmp_path, rules):
     loaded = load(tmp_path, rules)
-    first, second = run_rule_tests(loaded, loaded.rules[0], (GENERIC,))
+    first, second = RuleRunner(loaded, loaded.rules[0], (GENERIC,)).outcomes()
     assert told(first)[0] == "RW716"
     assert "`r` does not come to an end: it fired " in first.problem.message
     assert second.problem is None

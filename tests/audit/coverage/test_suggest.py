@@ -2,7 +2,7 @@
 
 from lab import fires, lab, pack, rejects, rule
 
-from rewrite.audit.cases.run import run_rule_tests
+from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.coverage.run import loaded
 from rewrite.audit.coverage.suggest.combine import join
 from rewrite.audit.coverage.suggest.run import suggest
@@ -40,7 +40,7 @@ def test_proposals_show_what_they_say_and_hold(tmp_path):
     after = lab(tmp_path / "b", RULES, opset=(13, 18), cases=write(proposals))
     assert promised <= after.shown("r")
     read, targets = loaded(after.job)
-    outcomes = list(run_rule_tests(read, read.rules[0], targets))
+    outcomes = list(RuleRunner(read, read.rules[0], targets).outcomes())
     assert len(outcomes) == 2 + len(proposals)
     assert [outcome for outcome in outcomes if outcome.problem is not None] == []
     # put together: far fewer cases than items
