@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -79,6 +80,15 @@ def write_text(path: Path, text: str) -> None:
     except (OSError, RuntimeError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
+def write_json(place: str, data: object) -> None:
+    """Data as JSON in a file, whole or not at all; on stdout where the place is `-`."""
+    text = json.dumps(data, indent=1) + "\n"
+    if place == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(Path(place), text)
 
 
 def make_folder(path: Path) -> None:

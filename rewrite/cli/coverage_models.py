@@ -6,15 +6,13 @@ In: the arguments of `rewrite coverage`. Out: text or JSON; status 0.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rewrite import resources
 from rewrite.audit.coverage.models import Fired, fire
-from rewrite.cli.console import working, write_text
+from rewrite.cli.console import working, write_json
 from rewrite.cli.packs import folders
 from rewrite.errors import error, visible
 
@@ -27,17 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise error("RW002", "--models takes one --target", hint="rewrite coverage --help")
     packs = folders(arguments.path)
     search = (resources.folder("rules"),)
-    jobs = arguments.jobs or os.cpu_count() or 1
     with working("models") as tell:
-        found = fire(Path(arguments.models), packs, search, names[0], jobs, tell)
+        found = fire(Path(arguments.models), packs, search, names[0], arguments.jobs, tell)
     if arguments.json is not None:
-        text = json.dumps(_as_json(found), indent=1, ensure_ascii=False) + "\n"
-        if arguments.json == "-":
-            print(text, end="")
-            return 0
-        write_text(Path(arguments.json), text)
-    for line in _lines(found):
-        print(visible(line))
+        write_json(arguments.json, _as_json(found))
+    if arguments.json != "-":
+        print("\n".join(map(visible, _lines(found))))
     return 0
 
 

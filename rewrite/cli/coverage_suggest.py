@@ -6,7 +6,6 @@ In: what was measured. Out: YAML in a file or on stdout; on stderr what was foun
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ def run(arguments: argparse.Namespace, measured: Mapping[Job, Sequence[Measured]
     """Write the proposals. Raises RW721 where a file could not hold cases of the packs."""
     place_ = None if arguments.suggest == "-" else _place(arguments.suggest, measured)
     with working("suggestions") as tell:
-        found = suggest(measured, arguments.jobs or os.cpu_count() or 1, tell)
+        found = suggest(measured, arguments.jobs, tell)
     if place_ is None:
         print(write([proposal for one in found for proposal in one.proposals]), end="")
     elif place_.is_dir():

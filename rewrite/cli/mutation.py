@@ -6,15 +6,12 @@ In: the arguments of `rewrite coverage`. Out: text or JSON, the exit status.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import working, write_text
+from rewrite.cli.console import working, write_json
 from rewrite.cli.packs import folders, targets
 from rewrite.errors import render, visible
 from rewrite.told import nearby, source_of
@@ -34,9 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     search = [resources.folder("rules")]
     packs = [(f, load_pack(f, vocabulary(), search)) for f in folders(arguments.path)]
     chosen = [load_target(name, vocabulary()) for name in targets(arguments.target)]
-    jobs = arguments.jobs or os.cpu_count() or 1
     with working("mutants") as tell:
-        scores = score(packs, chosen, arguments.rule, jobs, tell)
+        scores = score(packs, chosen, arguments.rule, arguments.jobs, tell)
     _write(arguments, scores)
     counted, killed = sum(s.counted for s in scores), sum(s.killed for s in scores)
     enough = 100 * killed >= (arguments.fail_under or 0) * counted
@@ -46,13 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(arguments: argparse.Namespace, scores: Sequence[Score]) -> None:
     if arguments.json is not None:
-        text = json.dumps([s.to_json() for s in scores], indent=1) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-            return
-        write_text(Path(arguments.json), text)
-    for line in _text(scores):
-        print(visible(line))
+        write_json(arguments.json, [s.to_json() for s in scores])
+    if arguments.json != "-":
+        print("\n".join(map(visible, _text(scores))))
 
 
 def _text(scores: Sequence[Score]) -> Iterator[str]:

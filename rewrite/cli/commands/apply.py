@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewrite.cli.console import Tell, working, write_text
+from rewrite.cli.console import Tell, number_from, working, write_text
+from rewrite.cli.options import add_rewriting
 from rewrite.engine.ledger import CLASSES
 from rewrite.errors import error, visible
 from rewrite.graph import collector
@@ -28,22 +29,15 @@ if TYPE_CHECKING:
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="an ONNX file")
-    add(
-        "--target",
-        required=True,
-        metavar="T",
-        help="a name from `rewrite targets`, or a .yaml file",
-    )
+    add_rewriting(parser)
     add("-o", "--output", metavar="OUT", type=Path, help="where to write (MODEL.TARGET.onnx)")
     add(
-        "--rules",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="one more pack, a folder or the name of a shipped one; repeatable",
+        "--verify",
+        metavar="N",
+        type=number_from(1),
+        default=0,
+        help="compare N runs with the original",
     )
-    add("--max-class", choices=CLASSES, help="use only rules that claim this or better")
-    add("--verify", metavar="N", type=_count, default=0, help="compare N runs with the original")
     add("--json", metavar="FILE", help="the report as JSON; - for stdout, instead of the text")
     add("--report", metavar="FILE.html", type=Path, help="the report as a page")
     add("--trace", metavar="FILE", type=Path, help="every step, one JSON object a line")
@@ -85,12 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(map(visible, reports.text(report))))
     return 0 if verification is None or verification.ok else 1
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a number of runs, 1 or more")
-    return int(text)
 
 
 def _output(arguments: argparse.Namespace) -> Path:

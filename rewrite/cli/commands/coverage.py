@@ -7,15 +7,14 @@ what is counted.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import make_folder, number_from, working, write_text
-from rewrite.cli.packs import HELP, folders, targets
+from rewrite.cli.console import make_folder, working, write_json, write_text
+from rewrite.cli.options import add_tested
+from rewrite.cli.packs import folders, targets
 from rewrite.errors import error
 
 if TYPE_CHECKING:
@@ -24,16 +23,7 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="+", metavar="PATH", help=HELP)
-    parser.add_argument(
-        "--rule", action="append", default=[], metavar="R", help="only this rule; repeatable"
-    )
-    parser.add_argument(
-        "--target",
-        action="append",
-        metavar="T",
-        help="a target that rules are tried for, where they ask; repeatable (all shipped ones)",
-    )
+    add_tested(parser)
     parser.add_argument("--html", metavar="DIR|FILE", help="write a page with the rules' text")
     parser.add_argument("--json", metavar="FILE", help="write the items as JSON; - for stdout")
     parser.add_argument(
@@ -60,9 +50,6 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead: which mutants (wrong variants) of the rules the tests and `verify` kill",
     )
-    parser.add_argument(
-        "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         write_text(_page_path(arguments.html), page(packs))
     if arguments.json is not None:
-        _write_json(arguments.json, packs)
+        from rewrite.audit.coverage.told import as_json
+
+        write_json(arguments.json, as_json(packs))
     if "-" not in (arguments.json, arguments.suggest):
         from rewrite.cli.coverage import show
 
@@ -114,7 +103,7 @@ def measure_packs(arguments: argparse.Namespace) -> Mapping[Job, Sequence[Measur
     named = targets(arguments.target)
     jobs = [Job(folder, search, named) for folder in folders(arguments.path)]
     with working("coverage") as tell:
-        return measure(jobs, arguments.rule, arguments.jobs or os.cpu_count() or 1, tell)
+        return measure(jobs, arguments.rule, arguments.jobs, tell)
 
 
 def reports(measured: Mapping[Job, Sequence[Measured]]) -> tuple[PackCoverage, ...]:
@@ -151,13 +140,3 @@ def _page_path(text: str) -> Path:
         return path
     make_folder(path)
     return path / "coverage.html"
-
-
-def _write_json(path: str, packs: Sequence[PackCoverage]) -> None:
-    from rewrite.audit.coverage.told import as_json
-
-    text = json.dumps(as_json(packs), indent=1, ensure_ascii=False) + "\n"
-    if path == "-":
-        print(text, end="")
-    else:
-        write_text(Path(path), text)

@@ -13,16 +13,14 @@ two shows where a kernel differs. The exit status is 1 if anything differs (with
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewrite import resources
-from rewrite.cli.console import working, write_text
+from rewrite.cli.console import working, write_json
 from rewrite.errors import error, visible
 
 if TYPE_CHECKING:
@@ -252,10 +250,7 @@ def _numbers(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write(arguments: argparse.Namespace, report: dict[str, Any], lines: Iterable[str]) -> None:
-    text = json.dumps(report, indent=2) + "\n"
-    if arguments.json == "-":
-        sys.stdout.write(text)
-        return
-    if arguments.json:
-        write_text(Path(arguments.json), text)
-    print("\n".join(visible(line) for line in lines))
+    if arguments.json is not None:
+        write_json(arguments.json, report)
+    if arguments.json != "-":
+        print("\n".join(map(visible, lines)))

@@ -9,11 +9,10 @@ applies, by reason. With --node alone: what every rule of the target says about 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 
-from rewrite.cli.console import working, write_text
+from rewrite.cli.console import working, write_json
+from rewrite.cli.options import add_rewriting
 from rewrite.engine.ledger import CLASSES
 from rewrite.errors import error, visible
 
@@ -21,22 +20,9 @@ from rewrite.errors import error, visible
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="an ONNX file")
-    add(
-        "--target",
-        required=True,
-        metavar="T",
-        help="a name from `rewrite targets`, or a .yaml file",
-    )
+    add_rewriting(parser)
     add("--rule", metavar="R", help="the name of a rule")
     add("--node", metavar="N", help="the name of a node, or of one of its outputs")
-    add(
-        "--rules",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="one more pack, a folder or the name of a shipped one; repeatable",
-    )
-    add("--max-class", choices=CLASSES, help="use only rules that claim this or better")
     add("--json", metavar="FILE", help="the answer as JSON; - for stdout, instead of the text")
 
 
@@ -54,11 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     with working(f"rewriting {arguments.model.name}"):
         story = tell(arguments.model, target, matcher, limit)
     found = answer(story, arguments.rule, arguments.node)
-    if arguments.json:
-        written = json.dumps(found.to_json(), indent=2) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(written)
-            return 0
-        write_text(Path(arguments.json), written)
-    print("\n".join(map(visible, text(found))))
+    if arguments.json is not None:
+        write_json(arguments.json, found.to_json())
+    if arguments.json != "-":
+        print("\n".join(map(visible, text(found))))
     return 0

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import complain, number_from, working, write_text
-from rewrite.cli.packs import HELP, folders, targets
+from rewrite.cli.console import complain, number_from, working, write_json, write_text
+from rewrite.cli.options import add_tested
+from rewrite.cli.packs import folders, targets
 from rewrite.errors import Collector, Diagnostic, RewriteError, error, visible
 from rewrite.lang.words import suggestion
 from rewrite.told import pages
@@ -30,22 +29,12 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="+", metavar="PATH", help=HELP)
+    add_tested(parser)
     parser.add_argument(
         "-k",
         dest="expression",
         metavar="EXPR",
         help="only tests whose name `pack::rule::test` has these words, joined by and, or, not, ()",
-    )
-    parser.add_argument(
-        "--rule", action="append", default=[], metavar="R", help="only this rule; repeatable"
-    )
-    parser.add_argument(
-        "--target",
-        action="append",
-        metavar="T",
-        help="a name from `rewrite targets`, or a .yaml file; repeatable (all shipped ones). Rules "
-        "that ask for the target are tried on each, others on the first",
     )
     parser.add_argument(
         "--update",
@@ -57,9 +46,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="write the outcomes as JSON; - for stdout")
     parser.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
-    parser.add_argument(
-        "-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not chosen:
         complain(_nothing(left))
         return 1
-    jobs = arguments.jobs or os.cpu_count() or 1
-    ran = _run(chosen, known, jobs)
+    ran = _run(chosen, known, arguments.jobs)
     if arguments.update:
         files = _update(chosen, ran, show=arguments.json != "-")
         chosen, _ = units(packs, selection)  # as the files are now
         again = [number for number, unit in enumerate(chosen) if _touches(unit, files)]
-        for number, each in zip(again, _run([chosen[n] for n in again], known, jobs), strict=True):
+        repeated = _run([chosen[number] for number in again], known, arguments.jobs)
+        for number, each in zip(again, repeated, strict=True):
             ran[number] = each
     flat = [one for each in ran for one in each]
     _write(arguments, flat, known, left)
@@ -190,12 +176,7 @@ def _write(
     from rewrite.audit.cases.report import as_json, as_junit
 
     if arguments.json is not None:
-        made = as_json(ran, [target.name for target in known], left)
-        text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            write_text(Path(arguments.json), text)
+        write_json(arguments.json, as_json(ran, [target.name for target in known], left))
     if arguments.junit is not None:
         write_text(Path(arguments.junit), as_junit(ran))
 
