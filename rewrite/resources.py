@@ -1,8 +1,9 @@
 """Where the shipped rule packs, targets and pages lie.
 
-In: nothing. Out: `folder(kind)` and `shipped(kind)` for "rules" and "targets", `page(code)` for the
-page of an error or of a finding. An installed wheel carries them inside the package
-(pyproject.toml, sources); a checkout, and an editable install of it, has them beside the package.
+In: nothing. Out: `folder(kind)` and `shipped(kind)` for "rules" and "targets", `target_names()`,
+`page(code)` for the page of an error or of a finding. An installed wheel carries them inside the
+package (pyproject.toml, sources); a checkout, and an editable install of it, has them beside the
+package.
 """
 
 from __future__ import annotations
@@ -46,3 +47,8 @@ def shipped(kind: Kind) -> dict[str, Path]:
     if kind == "rules":
         return {p.parent.name: p.parent for p in sorted(folder(kind).glob("*/pack.yaml"))}
     return {p.stem: p for p in sorted(folder(kind).glob("*.yaml"))}
+
+
+def target_names() -> tuple[str, ...]:
+    """The shipped targets in the order in which rules are tried for them: `generic` first."""
+    return tuple(sorted(shipped("targets"), key=lambda name: (name != "generic", name)))

@@ -42,5 +42,4 @@ def _folders(path: str) -> tuple[Path, ...]:
 
 def targets(names: Sequence[str] | None) -> tuple[str, ...]:
     """The targets named, else those shipped, `generic` first."""
-    shipped = sorted(resources.shipped("targets"), key=lambda name: (name != "generic", name))
-    return tuple(names) if names else tuple(shipped)
+    return tuple(names) if names else resources.target_names()

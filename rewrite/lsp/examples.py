@@ -53,8 +53,7 @@ def _tests(folder: Path, rule: str, example: str | None) -> tuple[list[Diagnosti
     chosen = next((one for one in pack.rules if one.name == rule), None)
     if chosen is None:
         return [], 0
-    names = sorted(resources.shipped("targets"), key=lambda name: (name != "generic", name))
-    targets = [load_target(name, vocabulary()) for name in names]
+    targets = [load_target(name, vocabulary()) for name in resources.target_names()]
     runner = RuleRunner(pack, chosen, targets)
     tests = [t for t in tests_of(pack, chosen) if example is None or t.name == example]
     outcomes = [runner.run(test) for test in tests]
