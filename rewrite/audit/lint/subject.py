@@ -162,9 +162,8 @@ def open_pack(folder: Path, beside: Sequence[Path] = ()) -> Subject:
 @cache
 def shipped_targets() -> tuple[tuple[Target, frozenset[Path]], ...]:
     """Each with the folders of the packs that it uses, those extended too; `generic` first."""
-    names = sorted(resources.shipped("targets"), key=lambda name: (name != "generic", name))
     found: list[tuple[Target, frozenset[Path]]] = []
-    for name in names:
+    for name in resources.target_names():
         target = load_target(name, vocabulary())
         used = find_sources(target.packs, _search(), vocabulary().newest_opset, Collector())
         found.append((target, frozenset(source.folder for source in used)))
