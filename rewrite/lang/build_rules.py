@@ -15,17 +15,18 @@ from rewrite.lang.build_expressions import ExpressionBuilder
 from rewrite.lang.limits import NESTING
 from rewrite.lang.machine import Token
 from rewrite.lang.text import dedent
+from rewrite.lang.vocabulary import CLAIMS
 from rewrite.lang.walk import resolve_method_arguments, too_deep
 
 ORDER = {
     "doc": 0, "match": 1, "let": 2, "where": 2, "emit": 3, "group": 4, "claim": 5, "example": 6,
 }  # fmt: skip
-CLAIMS = "`exact`, `lsb(1)`, `equal(rtol=1e-5)`, `approx(atol=1e-6)` or `certified(p)`"
+CLAIM_WORDS = " or ".join((", ".join(f"`{c}`" for c in CLAIMS[:-1]), f"`{CLAIMS[-1]}`"))
 WANTED = (
     (("doc",), "doc string", 'say in one sentence what it does: `"""..."""` after the `{`'),
     (("match",), "`match` clause", "say what it matches: `match y = Op(x)`"),
     (("emit", "group"), "`emit` clause", "say what replaces the roots, or `group` them"),
-    (("claim",), "`claim` clause", f"a claim is {CLAIMS}"),
+    (("claim",), "`claim` clause", f"a claim is {CLAIM_WORDS}"),
 )
 REPEATED = ("let", "where", "example")
 CLAUSES = (
@@ -221,7 +222,7 @@ class RuleBuilder(ExpressionBuilder):
         given = [x for x in c[2:] if not isinstance(x, Token)]
         claim = self._claim(span, kind, given)
         if claim is None:
-            self.report("RW108", f"`{kind}` with these arguments is not a claim", span, CLAIMS)
+            self.report("RW108", f"`{kind}` with these arguments is not a claim", span, CLAIM_WORDS)
             claim = ast.Claim(span, "exact")
         return Part(span, "claim", claim)
 

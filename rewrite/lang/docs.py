@@ -1,4 +1,4 @@
-"""The generated parts of docs/language.md: grammar, words, precedence, limits, functions, errors.
+"""The generated parts of docs/language.md: grammar, words, phases, limits, functions, errors, ...
 
 In: the grammar, the tables of this layer, a `Vocabulary`, the titles of the error pages. Out: the
 text of the page with everything between `<!-- generated: NAME -->` and `<!-- end -->` made anew.
@@ -15,7 +15,7 @@ from rewrite.lang import limits
 from rewrite.lang.machine import GRAMMAR
 from rewrite.lang.operators import PRECEDENCE
 from rewrite.lang.syntax_errors import WORDS
-from rewrite.lang.vocabulary import FunctionSignature, Vocabulary
+from rewrite.lang.vocabulary import PHASE_DOCS, FunctionSignature, Vocabulary
 from rewrite.schema import DTYPE_ATTRIBUTES, DTYPE_CLASSES, DTYPES
 
 _MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -53,6 +53,7 @@ def _parts(vocabulary: Vocabulary, errors: Path) -> Mapping[str, Callable[[], st
         "grammar": grammar,
         "words": reserved_words,
         "precedence": precedence,
+        "phases": phases,
         "limits": limit_table,
         "types": element_types,
         "prefixes": lambda: prefixes(vocabulary),
@@ -109,6 +110,10 @@ def precedence() -> str:
     }
     rows = [(" ".join(ops), notes.get(ops[0], "")) for _, ops in sorted(levels.items())]
     return table(("operators, the loosest first", ""), rows)
+
+
+def phases() -> str:
+    return table(("phase", "a rule there"), [(f"`{n}`", doc) for n, doc in PHASE_DOCS.items()])
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -21,7 +21,18 @@ Kind = Literal[
     "tensor", "number", "bool", "string", "list", "dtype", "dim", "value", "operator", "any"
 ]
 
-PHASES: tuple[str, ...] = ("clean", "fold", "fuse", "quantize", "lower", "group")
+PHASE_DOCS: Mapping[str, str] = {
+    "clean": "removes and canonicalizes",
+    "fold": "moves constants into weights",
+    "fuse": "makes one operator of several",
+    "quantize": "changes how numbers are stored",
+    "lower": "makes operators of the target",
+    "group": "makes functions of what is one kernel",
+}
+PHASES = tuple(PHASE_DOCS)
+
+# What a rule may claim, one of each kind.
+CLAIMS = ("exact", "lsb(1)", "equal(rtol=1e-5)", "approx(atol=1e-6)", "certified(p)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rewrite.lang.docs import signature
-from rewrite.lang.vocabulary import PHASES, Vocabulary
-from rewrite.lsp.hover import operator_schema
-from rewrite.lsp.place import Bracket, Place, blanked
+from rewrite.lang.quantized_words import FIELDS
+from rewrite.lang.syntax_errors import WORDS
+from rewrite.lang.vocabulary import CLAIMS, PHASE_DOCS, Vocabulary
+from rewrite.lsp.hover import attribute_words, operator_schema
+from rewrite.lsp.place import Bracket, Place
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 
 Sort = Literal[
     "operator", "attribute", "function", "pattern", "rule", "name", "type", "word", "field"
 ]
 
-_CLAIMS = ("exact", "equal(rtol=1e-5)", "approx(atol=1e-6)", "lsb(1)", "certified(p)")
-_CODE_FIELDS = ("scale", "zp", "axis", "block")
+_NO_NAMES = frozenset(word.lower() for word in WORDS) | {"ignored"}
 _RULE = '''rule ${1:name} in ${2:clean} {
   """${3:What it does, in one sentence.}"""
   match y = ${4:Relu}(x)
@@ -71,7 +72,7 @@ def _proposals(
     elif not place.clause:
         yield from _head(place, rules)
     elif place.clause == "claim":
-        yield from (Proposal(claim, "word") for claim in _CLAIMS)
+        yield from (Proposal(claim, "word") for claim in CLAIMS)
     elif place.clause == "match":
         yield from _pattern(place, vocabulary, patterns)
     elif place.clause in ("let", "where", "emit"):
@@ -88,7 +89,7 @@ def _head(place: Place, rules: Iterable[str]) -> Iterator[Proposal]:
     if re.search(r"\bover\b[^{]*\Z", place.before):
         yield from (Proposal(rule, "rule") for rule in rules if rule != place.name)
     elif re.search(r"\bin\s+\w*\Z", place.before):
-        yield from (Proposal(phase, "word", "a phase") for phase in PHASES)
+        yield from (Proposal(phase, "word", doc) for phase, doc in PHASE_DOCS.items())
     elif "{" not in place.before:
         yield from (Proposal(word, "word") for word in ("in", "opset", "over"))
     else:
@@ -132,8 +133,7 @@ def _attributes(place: Place, inner: Bracket, vocabulary: Vocabulary) -> Iterato
     written = place.text[inner.start : place.offset]
     for name, attribute in versions[-1].attributes.items():
         if not re.search(rf"\b{name}\s*:", written):
-            default = "required" if attribute.required else f"default {attribute.default!r}"
-            yield Proposal(name, "attribute", f"{attribute.kind}, {default}", f"{name}: ")
+            yield Proposal(name, "attribute", attribute_words(attribute), f"{name}: ")
     if place.clause == "emit":
         yield from (Proposal(f"..{name}", "name", "its attributes") for name in _names(place))
 
@@ -172,23 +172,18 @@ def _target(vocabulary: Vocabulary) -> Iterator[Proposal]:
 def _fields(vocabulary: Vocabulary) -> Iterator[Proposal]:
     for name, kind in vocabulary.value_fields.items():
         yield Proposal(name, "field", kind)
-    for name in _CODE_FIELDS:
+    for name in FIELDS:
         yield Proposal(name, "field", "of quantized codes")
 
 
 def _names(place: Place) -> list[str]:
     """Lower-case and single capital names of this rule that stand before the place."""
-    plain = blanked(place.text)
-    head = re.compile(rf"^[ \t]*{place.item}\b[ \t]*{place.name}\b", re.MULTILINE)
-    begins = [m.end() for m in head.finditer(plain) if m.start() <= place.offset]
-    start = begins[-1] if begins else 0
     bound = re.compile(
         r"(?:^|[(,\s|{*])\*?([a-z]\w*|[A-Z]\w?)\s*(?=[?:,)=]|\bover\b)|:\s*([a-z]\w*)\s*(?=[,}])",
         re.MULTILINE,
     )
-    body = plain[start : place.start]
-    skip = {"const", "ignored", "none", "match", "let", "where", "emit"}
+    body = place.plain[place.body : place.start]
     found = [
         m for m in bound.finditer(body) if m[2] or not body[: m.start(1)].rstrip().endswith(":")
     ]
-    return [name for name in dict.fromkeys(m[1] or m[2] for m in found) if name not in skip]
+    return [name for name in dict.fromkeys(m[1] or m[2] for m in found) if name not in _NO_NAMES]

@@ -9,18 +9,9 @@ import re
 from collections.abc import Mapping
 
 from rewrite.lang.docs import signature
-from rewrite.lang.vocabulary import Vocabulary
-from rewrite.lsp.place import Place
-from rewrite.schema import DOMAINS, DTYPE_CLASSES, DTYPES, OpSchema
-
-_PHASES = {
-    "clean": "removes and canonicalizes",
-    "fold": "moves constants into weights",
-    "fuse": "makes one operator of several",
-    "quantize": "changes how numbers are stored",
-    "lower": "makes operators of the target",
-    "group": "makes functions of what is one kernel",
-}
+from rewrite.lang.vocabulary import PHASE_DOCS, Vocabulary
+from rewrite.lsp.place import Place, first_use
+from rewrite.schema import DTYPE_CLASSES, DTYPES, AttributeSchema, OpSchema
 
 
 def hover(place: Place, vocabulary: Vocabulary, definitions: Mapping[str, str]) -> str | None:
@@ -50,17 +41,17 @@ def hover(place: Place, vocabulary: Vocabulary, definitions: Mapping[str, str]) 
         return f"`{word}`: {', '.join(members)}"
     if word in DTYPES and place.clause != "let":
         return f"`{word}`: an element type"
-    if word in _PHASES and not place.clause:
-        return f"phase `{word}`: {_PHASES[word]}"
-    return binding(place)
+    if word in PHASE_DOCS and not place.clause:
+        return f"phase `{word}`: {PHASE_DOCS[word]}"
+    return _binding(place)
 
 
 def operator_schema(word: str, vocabulary: Vocabulary) -> tuple[OpSchema, ...]:
     """All versions of an operator as it is written: `Conv`, `ms.Gelu`."""
     prefix, _, name = word.rpartition(".")
-    if prefix not in DOMAINS or not name[:1].isupper():
+    if prefix not in vocabulary.domains or not name[:1].isupper():
         return ()
-    return vocabulary.schemas(DOMAINS[prefix], name)
+    return vocabulary.schemas(vocabulary.domains[prefix], name)
 
 
 def _operator(word: str, vocabulary: Vocabulary) -> str | None:
@@ -72,7 +63,7 @@ def _operator(word: str, vocabulary: Vocabulary) -> str | None:
     outputs = ", ".join(_operand(o.name, o.option) for o in newest.outputs)
     rows = [f"**{word}**({inputs}) → {outputs}", ""]
     for name, attribute in newest.attributes.items():
-        rows.append(f"- `{name}`: {_attribute_words(attribute)}")
+        rows.append(f"- `{name}`: {attribute_words(attribute)}")
     types = [f"- {name}: {', '.join(sorted(admitted))}" for name, admitted in newest.types.items()]
     if types:
         rows += ["", *types]
@@ -88,12 +79,13 @@ def _operand(name: str, option: str) -> str:
     return {"optional": f"{name}?", "variadic": f"*{name}"}.get(option, name)
 
 
-def _attribute_words(attribute: object) -> str:
-    kind = getattr(attribute, "kind", "")
-    if getattr(attribute, "required", False):
-        return f"{kind}, required"
-    default = getattr(attribute, "default", None)
-    return kind if default is None else f"{kind}, default {default!r}"
+def attribute_words(attribute: AttributeSchema) -> str:
+    """`int, default 1`."""
+    if attribute.required:
+        return f"{attribute.kind}, required"
+    if attribute.default is None:
+        return attribute.kind
+    return f"{attribute.kind}, default {attribute.default!r}"
 
 
 def _attribute(place: Place, vocabulary: Vocabulary) -> str | None:
@@ -105,7 +97,7 @@ def _attribute(place: Place, vocabulary: Vocabulary) -> str | None:
     versions = operator_schema(place.brackets[-1].head, vocabulary)
     if not versions or place.word not in versions[-1].attributes:
         return None
-    words = _attribute_words(versions[-1].attributes[place.word])
+    words = attribute_words(versions[-1].attributes[place.word])
     return f"`{place.word}` of {place.brackets[-1].head}: {words}"
 
 
@@ -117,7 +109,7 @@ def _of_target(name: str, vocabulary: Vocabulary) -> str | None:
     return None if kind is None else f"`target.{name}` → {kind}"
 
 
-def binding(place: Place) -> str | None:
+def _binding(place: Place) -> str | None:
     """Where a name of this rule is bound: the first line of the rule that has it, from `match`."""
     found = first_use(place)
     if found is None:
@@ -126,21 +118,3 @@ def binding(place: Place) -> str | None:
     end = place.text.find("\n", found)
     line = place.text[row : end if end >= 0 else len(place.text)].strip()
     return f"```\n{line}\n```"
-
-
-def first_use(place: Place) -> int | None:
-    """The offset at which the word first stands within its rule, behind `match` or `let`."""
-    from rewrite.lsp.place import blanked
-
-    plain = blanked(place.text)
-    head = re.compile(rf"^[ \t]*{place.item}\b[ \t]*{place.name}\b", re.MULTILINE)
-    begins = [m.end() for m in head.finditer(plain) if m.start() <= place.offset]
-    if not place.item or not begins:
-        return None
-    start = begins[-1]
-    body = re.compile(r"\b(match|=)").search(plain, start)
-    word = re.compile(rf"(?<![\w.]){re.escape(place.word)}(?![\w(])")
-    found = word.search(plain, body.start() if body else start)
-    if found is None or found.start() > place.end:
-        return None
-    return found.start()

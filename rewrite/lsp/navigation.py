@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rewrite.lsp.hover import first_use
-from rewrite.lsp.place import Place, blanked
+from rewrite.lsp.place import ITEM, Place, blanked, first_use
 
-_DEFINITION = re.compile(r"^[ \t]*(rule|pattern)[ \t]+(\w+)", re.MULTILINE)
 _EXAMPLE = re.compile(r"\bexample\s+(fires|rejects)\b[ \t]*(\w*)")
 _LONGEST = 400  # characters of a definition that are shown
 
@@ -38,15 +36,20 @@ class Symbol:
     end: int
     examples: tuple[tuple[int, str], ...] = ()
 
+    @property
+    def name_end(self) -> int:
+        return self.name_start + len(self.name)
+
 
 def symbols(text: str) -> tuple[Symbol, ...]:
     """The rules and patterns of a file, in order."""
     plain = blanked(text)
-    found = list(_DEFINITION.finditer(plain))
+    found = list(ITEM.finditer(plain))
     ends = [m.start() for m in found[1:]] + [len(plain)]
     return tuple(
         Symbol(m[1], m[2], m.start(), m.start(2), end, _examples(plain, m.start(), end))
         for m, end in zip(found, ends, strict=True)
+        if m[1] != "refine" and m[2]
     )
 
 
@@ -82,8 +85,7 @@ def define(place: Place, path: Path, texts: Mapping[Path, str]) -> Location | No
         for file, text in texts.items():
             for symbol in symbols(text):
                 if symbol.kind == wanted and symbol.name == place.word:
-                    start = symbol.name_start
-                    return Location(file, start, start + len(symbol.name))
+                    return Location(file, symbol.name_start, symbol.name_end)
     found = first_use(place)
     return None if found is None else Location(path, found, found + len(place.word))
 

@@ -11,11 +11,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-CLAUSES = ("match", "let", "where", "emit", "group", "claim", "example")
+from rewrite.lang.syntax_errors import CLAUSES, ITEMS
+
 _WORD = re.compile(r"(?:[A-Za-z_]\w*\.)?[A-Za-z_]\w*")
 _HIDDEN = re.compile(r'"""(?:.|\n)*?(?:"""|\Z)|"(?:\\.|[^"\\\n])*(?:"|$)|#[^\n]*', re.MULTILINE)
-_ITEM = re.compile(r"^[ \t]*(rule|pattern|refine)\b[ \t]*(\w*)", re.MULTILINE)
-_CLAUSE = re.compile(rf"\b({'|'.join(CLAUSES)})\b(?!\s*:)")  # `group: 1` is an attribute
+# What a file consists of: the word that begins it, its name.
+ITEM = re.compile(rf"^[ \t]*({'|'.join(ITEMS).lower()})\b[ \t]*(\w*)", re.MULTILINE)
+_CLAUSE = re.compile(  # `group: 1` is an attribute
+    rf"\b({'|'.join(sorted(CLAUSES)).lower()})\b(?!\s*:)"
+)
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
@@ -31,10 +35,12 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`word`: the name at the place, `start` and `end` its offsets; `before`: the text of the line
-    up to the place. `clause` is "" where no rule has begun, or its head."""
+    """`plain`: the text, blanked. `word`: the name at the place, `start` and `end` its offsets;
+    `before`: the text of the line up to the place. `clause` is "" where no rule has begun, or its
+    head. `body`: where the rule's text begins, behind its name."""
 
     text: str
+    plain: str
     offset: int
     word: str
     start: int
@@ -43,6 +49,7 @@ class Place:
     clause: str
     item: str  # "rule", "pattern", "refine" or ""
     name: str  # of the rule or pattern
+    body: int
     brackets: tuple[Bracket, ...]
     hidden: bool  # within a string, a text or a comment
 
@@ -66,12 +73,13 @@ def place_at(text: str, line: int, column: int) -> Place:
     offset = offset_of(text, line, column)
     plain = blanked(text)
     word = _word(plain, offset)
-    items = [m for m in _ITEM.finditer(plain) if m.start() <= offset]
+    items = [m for m in ITEM.finditer(plain) if m.start() <= offset]
     begin = items[-1].start() if items else 0
     clauses = list(_CLAUSE.finditer(plain, begin, offset)) if items else []
     row = text.rfind("\n", 0, offset) + 1
     return Place(
         text=text,
+        plain=plain,
         offset=offset,
         word=word[0],
         start=word[1],
@@ -80,9 +88,22 @@ def place_at(text: str, line: int, column: int) -> Place:
         clause=clauses[-1][1] if clauses else "",
         item=items[-1][1] if items else "",
         name=items[-1][2] if items else "",
+        body=items[-1].end() if items else 0,
         brackets=_open(plain, begin, offset),
         hidden=any(m.start() < offset < m.end() for m in _HIDDEN.finditer(text)),
     )
+
+
+def first_use(place: Place) -> int | None:
+    """The offset at which the word first stands within its rule, behind `match` or `let`."""
+    if not place.item:
+        return None
+    begin = re.compile(r"\b(match|=)").search(place.plain, place.body)
+    word = re.compile(rf"(?<![\w.]){re.escape(place.word)}(?![\w(])")
+    found = word.search(place.plain, begin.start() if begin else place.body)
+    if found is None or found.start() > place.end:
+        return None
+    return found.start()
 
 
 def _word(plain: str, offset: int) -> tuple[str, int, int]:
@@ -118,4 +139,4 @@ def _open(plain: str, begin: int, offset: int) -> tuple[Bracket, ...]:
 
 def _is_rule(plain: str, bracket: Bracket) -> bool:
     row = plain.rfind("\n", 0, bracket.start) + 1
-    return _ITEM.match(plain, row) is not None
+    return ITEM.match(plain, row) is not None
