@@ -24,15 +24,7 @@ def show(packs: Sequence[PackCoverage]) -> None:
         print()
     for line in told.kinds(packs):
         print(line)
-    print(sentence(packs))
-
-
-def sentence(packs: Sequence[PackCoverage]) -> str:
-    total = Total.of(part for pack in packs for part in pack.parts)
-    return (
-        f"{total.shown} of {total.items} items are shown ({told.percent(total)} %), "
-        f"{total.fired} of {total.rules} rules fired, {total.unreachable} items cannot happen"
-    )
+    print(told.sentence(Total.of(part for pack in packs for part in pack.parts)))
 
 
 def _table(pack: PackCoverage) -> None:

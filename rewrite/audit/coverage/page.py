@@ -5,14 +5,14 @@ In: `PackCoverage`s. Out: HTML text that needs no script and no other file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.report import PackCoverage, Part, Total, by_kind
-from rewrite.audit.coverage.told import percent, place
+from rewrite.audit.coverage.told import percent, place, sentence
 from rewrite.errors import Span
 
 _STYLE = """
@@ -63,7 +63,7 @@ def page(packs: Sequence[PackCoverage]) -> str:
     legend = " ".join(f'<span class="{kind}">&nbsp;{text}&nbsp;</span>' for kind, text in _LEGEND)
     body = [
         f"<h1>{escape(title)}</h1>",
-        f"<p>{_sentence(Total.of(parts))}</p>",
+        f"<p>{sentence(Total.of(parts))}.</p>",
         f'<p class="note">{legend} Point at a coloured text for the items that stand there.</p>',
         _kinds(parts),
     ]
@@ -77,13 +77,6 @@ def page(packs: Sequence[PackCoverage]) -> str:
         '<meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
         f"<body>{''.join(body)}</body></html>\n"
-    )
-
-
-def _sentence(total: Total) -> str:
-    return (
-        f"{total.shown} of {total.items} items are shown ({percent(total)} %); {total.fired} of "
-        f"{total.rules} rules fired; {total.unreachable} items cannot happen."
     )
 
 
@@ -111,16 +104,15 @@ def _summary(pack: PackCoverage, number: int) -> str:
     rows = []
     for part in pack.parts:
         total = Total.of([part])
-        name = part.name if part.kind == "rule" else f"pattern {part.name}"
         rows.append(
-            f'<tr><td><a href="#{escape(_anchor(number, part))}">{escape(name)}</a></td>'
+            f'<tr><td><a href="#{escape(_anchor(number, part))}">{escape(part.title)}</a></td>'
             f'<td class="n">{part.tests}</td><td class="n">{total.shown}</td>'
             f'<td class="n">{total.items}</td><td class="n">{percent(total)}</td>'
             f"<td>{_bar(total.shown, total.items)}</td></tr>"
         )
     heads = "".join(f"<th>{h}</th>" for h in ("", "tests", "shown", "items", "%", ""))
     return (
-        f"<h2>{escape(pack.name)}</h2><p>{_sentence(Total.of(pack.parts))}</p>"
+        f"<h2>{escape(pack.name)}</h2><p>{sentence(Total.of(pack.parts))}.</p>"
         f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
     )
 
@@ -130,37 +122,34 @@ def _summary(pack: PackCoverage, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The items that stand at one place of the text."""
+    """`here`: the part with those of its items that stand at one place of the text."""
 
     span: Span
-    items: tuple[Item, ...]
-    shown: Mapping[str, str]
+    here: Part
 
     @property
     def state(self) -> str:
-        reachable = [item for item in self.items if not item.unreachable]
-        if not reachable:
+        count, missing = len(self.here.reachable), len(self.here.missing)
+        if not count:
             return "never"
-        count = sum(item.key in self.shown for item in reachable)
-        return "all" if count == len(reachable) else "some" if count else "none"
+        return "all" if not missing else "some" if missing < count else "none"
 
     @property
     def words(self) -> str:
-        return "\n".join(self._of(item) for item in self.items)
+        return "\n".join(self._of(item) for item in self.here.items)
 
     def _of(self, item: Item) -> str:
         if item.unreachable:
             return f"{item.key}: cannot happen, {item.unreachable}"
-        test = self.shown.get(item.key)
+        test = self.here.shown.get(item.key)
         return f"{item.key}: not shown" if test is None else f"{item.key}: {test}"
 
 
 def _part(part: Part, pack: PackCoverage, anchor: str) -> str:
     total = Total.of([part])
-    name = part.name if part.kind == "rule" else f"pattern {part.name}"
     where = place(part.span)
     head = (
-        f'<h3 id="{escape(anchor)}">{escape(name)} <span class="where">'
+        f'<h3 id="{escape(anchor)}">{escape(part.title)} <span class="where">'
         f"{total.shown} of {total.items} items, {part.tests} tests, {escape(where)}</span></h3>"
     )
     return head + _text(part, pack.texts.get(part.span.file, "")) + _missing(part)
@@ -207,7 +196,7 @@ def _marks(part: Part) -> list[_Mark]:
     places: dict[Span, list[Item]] = {}
     for item in part.items:
         places.setdefault(item.span, []).append(item)
-    marks = [_Mark(span, tuple(items), part.shown) for span, items in places.items()]
+    marks = [_Mark(span, replace(part, items=tuple(items))) for span, items in places.items()]
     return sorted(marks, key=lambda m: _size(m.span))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rewrite.audit.coverage.item import Item, keyed
 from rewrite.errors import Span
@@ -53,6 +54,10 @@ class Part:
     items: tuple[Item, ...]
     shown: Mapping[str, str]
     tests: int
+
+    @property
+    def title(self) -> str:
+        return self.name if self.kind == "rule" else f"pattern {self.name}"
 
     @property
     def reachable(self) -> tuple[Item, ...]:
@@ -212,33 +217,35 @@ def _pattern(definition: ast.PatternDef, measured: Sequence[Measured]) -> Part:
     )
 
 
-Identity = tuple[str, Span, Span, str]
+class Identity(NamedTuple):
+    """What makes an item of a named pattern the same in all rules: its place, not its number."""
+
+    label: str
+    place: Span
+    span: Span
+    value: str
 
 
 def identity(item: Item) -> Identity:
-    """What makes an item of a named pattern the same in all rules: its place, not its number."""
+    """The identity of an item."""
     base, _, value = item.key.partition("=")
-    label = base.partition(":")[0]
-    return (label, item.place, item.span, value)
+    return Identity(base.partition(":")[0], item.place, item.span, value)
 
 
 def _renamed(found: Mapping[Identity, Item]) -> tuple[tuple[Item, ...], dict[Identity, str]]:
     """The items with keys of the pattern's own: numbered by their place in its text."""
-    order = sorted(found, key=lambda p: (p[1].line, p[1].column, p[2].line, p[2].column))
-    labels = [(n, _unit(place), _label(place, found[place])) for n, place in enumerate(order)]
-    bases = keyed(labels)
-    keys = {}
-    for number, place in enumerate(order):
-        keys[place] = bases[number] + (f"={place[3]}" if place[3] else "")
-    items = tuple(replace(item, key=keys[place]) for place, item in found.items())
+    order = sorted(found, key=_in_text)
+    bases = keyed((n, one.place, _label(found[one])) for n, one in enumerate(order))
+    keys = {one: bases[n] + (f"={one.value}" if one.value else "") for n, one in enumerate(order)}
+    items = tuple(replace(item, key=keys[one]) for one, item in found.items())
     return items, keys
 
 
-def _unit(place: Identity) -> Span:
-    return place[1]
+def _in_text(one: Identity) -> tuple[int, int, int, int]:
+    return one.place.line, one.place.column, one.span.line, one.span.column
 
 
-def _label(place: Identity, item: Item) -> str:
+def _label(item: Item) -> str:
     if item.kind == "branch":
         return f"branch.{item.key.rpartition('.')[2]}"
     return item.key.partition("=")[0].partition("#")[0]

@@ -19,9 +19,8 @@ HEADS = ("rule or pattern", "tests", "fired", "shown", "items", "%")
 def rows(pack: PackCoverage) -> Iterator[tuple[str, ...]]:
     """One row for each part, one for all."""
     for part in pack.parts:
-        name = part.name if part.kind == "rule" else f"pattern {part.name}"
         fired = ("yes" if part.fired else "no") if part.kind == "rule" else ""
-        yield name, str(part.tests), fired, *_counts(Total.of([part]))
+        yield part.title, str(part.tests), fired, *_counts(Total.of([part]))
     total = Total.of(pack.parts)
     tests = sum(part.tests for part in pack.rules)
     yield f"all of {pack.name}", str(tests), f"{total.fired}/{total.rules}", *_counts(total)
@@ -45,6 +44,14 @@ def missing(pack: PackCoverage) -> Iterator[str]:
             if item.unreachable:
                 reason = f"cannot happen: {item.unreachable}"
                 yield visible(f"{place(item.span)}: {part.name}: {item.key}  {reason}")
+
+
+def sentence(total: Total) -> str:
+    """How much is shown, without a full stop."""
+    return (
+        f"{total.shown} of {total.items} items are shown ({percent(total)} %), "
+        f"{total.fired} of {total.rules} rules fired, {total.unreachable} items cannot happen"
+    )
 
 
 def kinds(packs: Sequence[PackCoverage]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rewrite.audit.cases.run import models_of
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.measure import Measure
 from rewrite.audit.coverage.report import Homes, Identity, Measured, identity
-from rewrite.audit.coverage.run import Job, in_processes, items_in, loaded
+from rewrite.audit.coverage.run import Job, RuleOf, in_processes, items_in, loaded
 from rewrite.audit.coverage.suggest.combine import choose
 from rewrite.audit.coverage.suggest.propose import Doubt, Proposal, propose
 from rewrite.audit.coverage.suggest.search import SECONDS, Search
@@ -37,15 +37,10 @@ class Suggested:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(RuleOf):
     """A rule, and the keys of its items that are to be shown."""
 
-    job: Job
-    rule: str
     keys: frozenset[str]
-
-    def __str__(self) -> str:
-        return f"{self.job.folder.name}: {self.rule}"
 
 
 def suggest(

@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 
-from rewrite.audit.feeds import Array
 from rewrite.audit.instances.draft import Draft, array_of, cast, dims_of, dtype_of, value_info
 from rewrite.audit.instances.registry import Change
 from rewrite.schema import DTYPES
@@ -47,21 +46,18 @@ def slices(draft: Draft) -> Iterator[Change]:
         for axis in range(array.ndim if 0 < array.size <= _MOST_ELEMENTS else 0):
             label = f"{constant.name} without axis {axis}"
             part = np.take(array, 0, axis)
-            yield Change(label, partial(_put, name=constant.name, array=part))
+            yield Change(label, partial(Draft.set_constant, name=constant.name, array=part))
         for size in (2, 3, 4) if array.size == 1 else ():
             column = cast(np.arange(size).reshape(size, 1) + 1, str(dtype_of(constant)))
             label = f"{constant.name} is a column of {size}"
-            yield Change(label, partial(_put, name=constant.name, array=column))
+            yield Change(label, partial(Draft.set_constant, name=constant.name, array=column))
         if array.ndim == 1 and array.size:
             label = f"{constant.name} is empty"
-            yield Change(label, partial(_put, name=constant.name, array=array[:0]))
+            yield Change(label, partial(Draft.set_constant, name=constant.name, array=array[:0]))
         if array.ndim == 1 and array.size > 1:
             label = f"{constant.name} is a column"
-            yield Change(label, partial(_put, name=constant.name, array=array.reshape(-1, 1)))
-
-
-def _put(draft: Draft, name: str, array: Array) -> None:
-    draft.set_constant(name, array)
+            made = array.reshape(-1, 1)
+            yield Change(label, partial(Draft.set_constant, name=constant.name, array=made))
 
 
 def ranks(draft: Draft) -> Iterator[Change]:
