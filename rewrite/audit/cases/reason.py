@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
+from rewrite.audit.explain.reasons import OF_RUNS
+from rewrite.audit.explain.reasons import REASONS as EXPLAINED
 from rewrite.engine.journal import Journal
 from rewrite.graph import io
 from rewrite.graph.facts import Facts
@@ -25,12 +27,8 @@ from rewrite.target.target import Target
 
 REFUSED = "refused"
 MOST_TOLD = 3  # in one message
-# docs/language.md says what they mean.
-REASONS = (
-    "operator", "output", "operands", "absent", "present", "same", "const", "overridable", "dtype",
-    "shape", "literal", "attribute", "bag", "chain", "siblings", "uses", "graph", "root", "guard",
-    "where", "unknown", "opset", "steps", REFUSED,
-)  # fmt: skip
+# docs/language.md says what they mean. The last two are told of the furthest attempt only.
+REASONS = (*(code for code in EXPLAINED if code not in OF_RUNS), "root", "steps")
 
 
 @dataclass(frozen=True, slots=True)

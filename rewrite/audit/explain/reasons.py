@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+OF_RUNS = frozenset({"far", "taken", "folded", "removed"})  # no test of one rule expects these
+
 REASONS: Mapping[str, str] = MappingProxyType(
     {
         # a part of the pattern is nothing like what is there

@@ -13,7 +13,6 @@ from rewrite.audit.cases.case import OPEN, Case
 from rewrite.audit.cases.find import cases_of
 from rewrite.audit.cases.read import KEYS, MOST_CASES, read_cases
 from rewrite.audit.cases.reason import REASONS
-from rewrite.audit.explain import reasons
 from rewrite.errors import Collector, RewriteError
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.match.vocabulary import vocabulary
@@ -310,5 +309,3 @@ def test_the_pages_list_all_keys_and_codes():
     assert all(f"`{key}`" in page for key in KEYS)
     language = (DOCS / "language.md").read_text()
     assert all(f"`{code}`" in language or f"`{code}`" in page for code in REASONS)
-    of_runs = {"far", "taken", "folded", "removed"}  # of several rules, or of none
-    assert set(reasons.REASONS) - of_runs <= set(REASONS)
