@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from rewrite.api import matcher_for
+from rewrite.audit.coverage.models import models_in
 from rewrite.cli.console import Tell
 from rewrite.engine import driver
 from rewrite.engine.limits import Limits
 from rewrite.engine.report import kernels, unsupported
-from rewrite.errors import RewriteError, error
+from rewrite.errors import RewriteError
 from rewrite.graph import collector, io
 from rewrite.target.target import Target
 
@@ -36,11 +37,9 @@ class Side:
 def compare(sides: Sequence[Side], folder: Path, tell: Tell | None) -> Report:
     """Every model of the folder under both sides. A model that is refused is told with its error.
 
-    Raises RW753 where there are no models.
+    Raises RW722 where there are no models.
     """
-    models = sorted(folder.rglob("*.onnx")) if folder.is_dir() else []
-    if not models:
-        raise error("RW753", "there are no .onnx files in this folder", subject=str(folder))
+    models = models_in(folder)
     rows: dict[str, Report] = {}
     for number, path in enumerate(models):
         if tell is not None:

@@ -238,7 +238,7 @@ def test_a_pack_and_itself(capsys):
         (["a.onnx", "a.onnx", "--models", "."], "RW002"),
         (["algebra", "generic"], "RW002"),
         (["algebra", "algebra", "--target", "generic"], "RW002"),
-        (["algebra", "algebra", "--models", "nowhere"], "RW753"),
+        (["algebra", "algebra", "--models", "nowhere"], "RW722"),
         (["generic", "nothing.yaml"], "RW402"),
         (["a.onnx", "a.onnx", "--runtime", "gpu"], "RW002"),
         (["a.onnx", "a.onnx", "--runs", "0"], "RW002"),

@@ -67,7 +67,7 @@ class Fired:
 
 
 def models_in(folder: Path) -> tuple[Path, ...]:
-    """The `.onnx` files below a folder, in the order of their names."""
+    """The `.onnx` files below a folder, in the order of their names. Raises RW722."""
     if not folder.is_dir():
         raise error("RW722", "this is not a folder", subject=str(folder))
     found = tuple(sorted(path for path in folder.rglob("*.onnx") if path.is_file()))
