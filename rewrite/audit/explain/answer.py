@@ -8,7 +8,7 @@ in the model as it was, together with what took it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ import onnx_ir as ir
 from rewrite import resources
 from rewrite.audit.explain.misses import Grouped, Miss, at_node, of_node, of_rule
 from rewrite.audit.explain.story import Fate, State, Story
+from rewrite.audit.explain.words import node_words
 from rewrite.errors import Span, error
 from rewrite.lang.pack import load_pack
 from rewrite.lang.words import suggestion
 from rewrite.match.near import MOST_VIOLATIONS
-from rewrite.match.structure import operator_words
 from rewrite.match.vocabulary import vocabulary
 from rewrite.told import nearby
 
@@ -46,9 +46,7 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain data; spans as FILE:LINE:COLUMN."""
-        found: dict[str, Any] = _plain(asdict(self))
-        if found["fate"] is not None:
-            found["fate"]["with"] = found["fate"].pop("with_")
+        found: dict[str, Any] = _plain(self)
         return found
 
 
@@ -67,8 +65,7 @@ def answer(story: Story, rule: str | None, node: str | None) -> Answer:
         misses: tuple[Miss, ...] = (at_node(story, chosen, place, state),)
     else:
         misses = of_node(story, place, state, MOST_VIOLATIONS)
-    name = f"{operator_words((place.domain, place.op_type))} `{place.outputs[0].name}`"
-    return Answer(story.target.name, rule, name, fate, fired, misses, ())
+    return Answer(story.target.name, rule, node_words(place), fate, fired, misses, ())
 
 
 def _place(story: Story, name: str) -> tuple[State, ir.Node, Fate | None]:
@@ -103,13 +100,11 @@ def _no_rule(story: Story, name: str) -> Exception:
 
 
 def _plain(value: object) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"file", "line", "column", "end_line", "end_column"}:
-            return f"{value['file']}:{value['line']}:{value['column']}"
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    if isinstance(value, Span):
+        return f"{value.file}:{value.line}:{value.column}"
+    if is_dataclass(value):  # `with` is no name in Python
+        return {f.name.rstrip("_"): _plain(getattr(value, f.name)) for f in fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 # --- text --------------------------------------------------------------------------------------
@@ -117,11 +112,7 @@ def _plain(value: object) -> Any:
 
 def text(found: Answer) -> list[str]:
     """The answer for a terminal."""
-    lines: list[str] = []
-    if found.node is not None:
-        lines += _about_node(found)
-    else:
-        lines += _about_rule(found)
+    lines = _about_rule(found) if found.node is None else _about_node(found)
     if found.cut:
         lines.append(f"(cut after {SECONDS:g} s)")
     return lines

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from rewrite.audit.explain.story import State, Story
-from rewrite.audit.explain.words import would
+from rewrite.audit.explain.words import node_words, would
 from rewrite.errors import Span
 from rewrite.graph.uses import uses_of
 from rewrite.match import interpreter
@@ -155,11 +155,11 @@ def _miss(
             reasons = (Reason("refused", "", told, f"it were not refused: {told}", "", span),)
     return Miss(
         rule=rule.name,
-        anchor=_words(anchor),
+        anchor=node_words(anchor),
         node=str(anchor.outputs[0].name),
         state=state.name,
         reasons=reasons,
-        matched=tuple(map(_words, first.nodes)),
+        matched=tuple(map(node_words, first.nodes)),
         size=rule.size,
         others=tuple(_reasons(rule, other) for other in others),
     )
@@ -176,26 +176,29 @@ def _far(story: Story, rule: CompiledRule, node: ir.Node, state: State) -> Miss:
     """The furthest attempt, where no small set of facts makes the difference."""
     anchor = next(iter(anchors_below(rule, node)), node)
     found = interpreter.match(rule, anchor, state.facts, story.target)
-    if isinstance(found, Match):  # without this node
-        text = f"it matches at {_words(anchor)}, without this node"
-        reason = Reason(
-            "operator", "", text, "it were part of the pattern", _words(node), rule.rule.span
-        )
-        matched = tuple(map(_words, found.nodes))
+    matched: tuple[str, ...] = ()
+    if isinstance(found, Match):
+        text = f"it matches at {node_words(anchor)}, without this node"
+        wanted = "it were part of the pattern"
+        reason = Reason("operator", "", text, wanted, node_words(node), rule.rule.span)
+        matched = tuple(map(node_words, found.nodes))
+    elif found.code == "operator" and not found.matched:
+        ends = " or ".join(sorted(operator_words(o) for o in rule.anchors)[:3])
+        wanted = f"it were part of a match that ends in {ends}"
+        reason = Reason("operator", "", found.reason, wanted, found.subject, found.span)
     else:
-        code = found.code if found.code == "operator" and not found.matched else "far"
-        wanted = " or ".join(sorted(operator_words(o) for o in rule.anchors)[:3])
-        would_be = f"it were part of a match that ends in {wanted}" if code == "operator" else ""
-        reason = Reason(code, "", found.reason, would_be, found.subject, found.span)
-        matched = ()
-    empty = Miss(rule.name, _words(anchor), str(anchor.outputs[0].name), state.name, (), (), 0)
-    return replace(empty, reasons=(reason,), matched=matched, size=rule.size)
+        reason = Reason("far", "", found.reason, "", found.subject, found.span)
+    return Miss(
+        rule=rule.name,
+        anchor=node_words(anchor),
+        node=str(anchor.outputs[0].name),
+        state=state.name,
+        reasons=(reason,),
+        matched=matched,
+        size=rule.size,
+    )
 
 
 def _distance(miss: Miss) -> tuple[int, int]:
     """Fewer reasons are nearer; then more operators found."""
     return len(miss.reasons), -len(miss.matched)
-
-
-def _words(node: ir.Node) -> str:
-    return f"{operator_words((node.domain, node.op_type))} `{node.outputs[0].name}`"

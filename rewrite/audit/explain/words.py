@@ -47,8 +47,13 @@ def _value(violation: Violation) -> str:
     if isinstance(at, ir.Value):
         return f"`{at.name}`"
     if isinstance(at, ir.Node):
-        return f"{operator_words((at.domain, at.op_type))} `{at.outputs[0].name}`"
+        return node_words(at)
     return "it"
+
+
+def node_words(node: ir.Node) -> str:
+    """What a node is called: its operator and its first output."""
+    return f"{operator_words((node.domain, node.op_type))} `{node.outputs[0].name}`"
 
 
 def _form(rule: CompiledRule, violation: Violation, kind: type[FormT]) -> FormT | None:
