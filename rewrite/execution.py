@@ -80,7 +80,7 @@ def compile_model(
         if older is None:
             raise
         loaded = load(older)
-    with collector.paused():
+    with collector.paused(collects=True):
         fuse = target is not None
         session = Session(loaded, Options(threads, strict, fuse, isa, progress, fast_math))
     loaded.release()

@@ -4,8 +4,8 @@ In: nothing. Out: `paused`. With it on, making n nodes costs more than n times o
 
 Switched on again, the collector would look at once at everything made meanwhile. Freezing and
 unfreezing moves all of it to the oldest generation, which is looked at when that has grown by a
-quarter. Where very many objects were made (rules were parsed, kernels generated), their garbage is
-megabytes: it is collected, and what was there before stays frozen so that it is not looked at.
+quarter. Who goes on running behind it, as a session does, may have the garbage of very many objects
+(rules parsed, kernels generated: megabytes) collected: what was there before stays frozen meanwhile.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ MANY = 75_000  # objects made, from which on their garbage is worth looking for
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """No cyclic garbage collection inside; afterwards as before."""
+def paused(collects: bool = False) -> Iterator[None]:
+    """No cyclic garbage collection inside; afterwards as before.
+
+    `collects`: if very many objects were made, their garbage is collected at the end.
+    """
     was_on = gc.isenabled()
     gc.disable()
     ours = was_on and gc.get_freeze_count() == 0  # else somebody else's frozen objects would thaw
@@ -29,7 +32,7 @@ def paused() -> Iterator[None]:
         yield
     finally:
         if ours:
-            if gc.get_count()[0] > MANY:
+            if collects and gc.get_count()[0] > MANY:
                 gc.collect()
             gc.freeze()
             gc.unfreeze()

@@ -165,7 +165,7 @@ class GraphRunner:
 
     def _node(self, ops: Sequence[Op], known: Mapping[int, Known]) -> Node:
         self.context.refuse_closed()
-        with collector.paused():
+        with collector.paused(collects=True):
             stage = next_stage(ops, known, self._outputs, self.context.settings)
         loaded = None
         if stage.segment is not None and stage.segment.plan.calls:

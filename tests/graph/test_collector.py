@@ -26,7 +26,7 @@ def rings(count: int) -> weakref.ref[Ring]:
 
 def test_garbage_of_many_objects_is_collected(monkeypatch):
     monkeypatch.setattr(collector, "MANY", 1_000)
-    with collector.paused():
+    with collector.paused(collects=True):
         assert not gc.isenabled()
         last = rings(2_000)
         assert last() is not None
@@ -35,9 +35,11 @@ def test_garbage_of_many_objects_is_collected(monkeypatch):
     assert gc.get_freeze_count() == 0
 
 
-def test_garbage_of_few_objects_is_left_for_later():
-    with collector.paused():
-        last = rings(10)
+@pytest.mark.parametrize(("count", "collects"), [(10, True), (2_000, False)])
+def test_other_garbage_is_left_for_later(monkeypatch, count, collects):
+    monkeypatch.setattr(collector, "MANY", 1_000)
+    with collector.paused(collects):
+        last = rings(count)
     assert last() is not None
     gc.collect()  # what was there before is looked at again
     assert last() is None
