@@ -73,14 +73,14 @@ def compile_model(
 
         return rewritten(source, parts, load)
 
-    try:
-        loaded = kept(model)
-    except RewriteError as problem:
-        older = upgraded(model) if problem.diagnostics[0].code == "RW504" else None
-        if older is None:
-            raise
-        loaded = load(older)
     with collector.paused(collects=True):
+        try:
+            loaded = kept(model)
+        except RewriteError as problem:
+            older = upgraded(model) if problem.diagnostics[0].code == "RW504" else None
+            if older is None:
+                raise
+            loaded = load(older)
         fuse = target is not None
         session = Session(loaded, Options(threads, strict, fuse, isa, progress, fast_math))
     loaded.release()

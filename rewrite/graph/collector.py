@@ -4,8 +4,9 @@ In: nothing. Out: `paused`. With it on, making n nodes costs more than n times o
 
 Switched on again, the collector would look at once at everything made meanwhile. Freezing and
 unfreezing moves all of it to the oldest generation, which is looked at when that has grown by a
-quarter. Who goes on running behind it, as a session does, may have the garbage of very many objects
-(rules parsed, kernels generated: megabytes) collected: what was there before stays frozen meanwhile.
+quarter. Who goes on running behind it, as a session does, may have the garbage of very many
+objects (rules parsed, kernels generated: megabytes) collected: what was there before stays frozen
+meanwhile.
 """
 
 from __future__ import annotations
