@@ -56,9 +56,7 @@ def targets_text(report: Report) -> Iterator[str]:
         yield from _rows(f"    {key}  {_fact(pair)}" for key, pair in report["facts"].items())
     else:
         yield "the same facts"
-    first, *rest = packs_text(report["packs"])
-    yield first
-    yield from rest
+    yield from packs_text(report["packs"])
 
 
 def _fact(pair: Any) -> str:

@@ -52,8 +52,10 @@ class Selection:
             return False
         if self.expression is not None and not self.expression(name_of(pack, test)):
             return False
-        own = None if self.targets is None else target_of(test)
-        return own is None or self.targets is None or own.name in self.targets
+        if self.targets is None:
+            return True
+        own = target_of(test)
+        return own is None or own.name in self.targets
 
 
 def name_of(pack: RulePack, test: RuleTest) -> str:
