@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewrite import resources
 from rewrite.cli.console import working, write_json
-from rewrite.errors import error, visible
+from rewrite.errors import RewriteError, error, visible
 
 if TYPE_CHECKING:
     from rewrite.audit.layers import Runtime
@@ -58,20 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
     names = (arguments.before, arguments.after)
     kinds = [_kind(name) for name in names]
     if kinds[0] != kinds[1]:
-        _demand_known(names[kinds.index("model")] if "model" in kinds else None)
-        message = f"`{names[0]}` is a {kinds[0]} and `{names[1]}` is a {kinds[1]}"
-        raise error("RW002", message, hint="rewrite diff --help")
+        if "model" in kinds:
+            _demand_known(names[kinds.index("model")])
+        raise _misused(f"`{names[0]}` is a {kinds[0]} and `{names[1]}` is a {kinds[1]}")
     kind = kinds[0]
     if arguments.numeric and kind != "model":
-        message = "--numeric is for models, not for packs and targets"
-        raise error("RW002", message, hint="rewrite diff --help")
+        raise _misused("--numeric is for models, not for packs and targets")
     if arguments.models is not None and kind == "model":
-        message = "--models is for packs and targets, not for models"
-        raise error("RW002", message, hint="rewrite diff --help")
+        raise _misused("--models is for packs and targets, not for models")
     if arguments.target is not None and (kind != "pack" or arguments.models is None):
-        message = "--target is for two packs, with --models"
-        raise error("RW002", message, hint="rewrite diff --help")
+        raise _misused("--target is for two packs, with --models")
     return {"model": _models, "pack": _packs, "target": _targets}[kind](arguments)
+
+
+def _misused(message: str, hint: str | None = None) -> RewriteError:
+    return error("RW002", message, hint=hint or "rewrite diff --help")
 
 
 def _kind(name: str) -> str:
@@ -84,15 +85,15 @@ def _kind(name: str) -> str:
     return "target" if is_target and not os.path.lexists(name) else "model"
 
 
-def _demand_known(name: str | None) -> None:
+def _demand_known(name: str) -> None:
     """Whatever is not a pack or a target is a model, unless there is no such file."""
-    if name is None or os.path.lexists(name):
+    if os.path.lexists(name):
         return
     from rewrite.lang.words import suggestion
 
     message = f"`{name}` is neither a file nor the name of a pack or a target"
     known = [*resources.shipped("rules"), *resources.shipped("targets")]
-    raise error("RW002", message, hint=suggestion(name, known) or "rewrite diff --help")
+    raise _misused(message, suggestion(name, known))
 
 
 def _count(text: str) -> int:
