@@ -93,8 +93,7 @@ def apply(
             chosen = find_target(os.fspath(target))
             matcher = matcher_for(chosen, packs, limit)
             loaded = io.load(model)
-            own = {os.fspath(pack): _folder(pack) for pack in (*_packs_beside(chosen), *packs)}
-            loaded.notes.extend(opsets.notes(loaded, chosen, matcher, own))
+            loaded.notes.extend(opsets.notes(loaded, chosen, matcher, _own_packs(chosen, packs)))
         before = nodes(loaded.facts), kernels(loaded.facts)
         quantized = is_quantized(loaded.facts)
         journal = driver.run(loaded, matcher, chosen, limits, Options(max_class=limit), progress)
@@ -177,7 +176,19 @@ def matcher_for(target: Target, rules: Sequence[PathLike] = (), limit: str = "ap
 
 
 def _packs(target: Target, rules: Sequence[PathLike]) -> list[str | Path]:
-    return [_pack(pack) for pack in (*target.packs, *rules)]
+    """The name of a shipped pack stays a name, everything else is a folder."""
+    shipped = resources.shipped("rules")
+    names = [os.fspath(pack) for pack in (*target.packs, *rules)]
+    return [name if name in shipped else Path(name) for name in names]
+
+
+def _own_packs(target: Target, rules: Sequence[PathLike]) -> dict[str, Path]:
+    """The folders of the packs that a person brings along, by the names they are asked for:
+    those that lie beside the file of the target, and `rules`."""
+    shipped = resources.shipped("rules")
+    names = [pack for pack in target.packs if pack not in shipped]
+    names += [os.fspath(rule) for rule in rules]
+    return {name: shipped.get(name, Path(name)) for name in names}
 
 
 def digest_of(target: Target, rules: Sequence[PathLike] = ()) -> str:
@@ -191,22 +202,6 @@ def _within(matcher: Matcher, limit: str) -> Matcher:
         return matcher
     kept = [entry for entry in matcher.entries if Bound.of(entry.rule.claim).within(limit)]
     return Matcher(kept, matcher.target)
-
-
-def _pack(rule: PathLike) -> str | Path:
-    """The name of a shipped pack stays a name, everything else is a folder."""
-    text = os.fspath(rule)
-    return text if text in resources.shipped("rules") else Path(text)
-
-
-def _packs_beside(target: Target) -> tuple[str, ...]:
-    """The folders of packs that are not shipped, but lie beside the file of the target."""
-    return tuple(pack for pack in target.packs if pack not in resources.shipped("rules"))
-
-
-def _folder(rule: PathLike) -> Path:
-    text = os.fspath(rule)
-    return resources.shipped("rules").get(text, Path(text))
 
 
 @contextmanager

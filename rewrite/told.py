@@ -57,8 +57,13 @@ def source_of(diagnostic: Diagnostic) -> str | None:
     """The text that a diagnostic points into; None where it is not a file that can be read."""
     if diagnostic.span is None or diagnostic.code in _NOT_READ:
         return None
+    return text_of(diagnostic.span.file)
+
+
+def text_of(file: str) -> str | None:
+    """The text of a file; None where it cannot be read, is too long or a link that leads away."""
     try:
-        path = Path(diagnostic.span.file)
+        path = Path(file)
         if not path.resolve().is_relative_to(path.parent.resolve()):
             return None  # a link that leads out of a pack: what it leads to is not ours to show
         if not path.is_file() or path.stat().st_size > _LONGEST:  # a pipe would keep us waiting

@@ -62,6 +62,16 @@ def test_rules_are_listed_from_an_empty_folder(environment, tmp_path):
     assert packs == sorted(path.parent.name for path in (ROOT / "rules").glob("*/pack.yaml"))
 
 
+def test_tests_of_packs_schemas_and_the_grammar_of_editors_are_installed(environment, tmp_path):
+    code = "import rewrite.resources as r; print(r.folder('rules'))"
+    rules = Path(call(environment / "bin" / "python", "-c", code, cwd=tmp_path).strip())
+    for pattern in ("*/*.cases.yaml", "*/survivors.yaml", "schema.json"):
+        here = {path.relative_to(ROOT / "rules") for path in (ROOT / "rules").glob(pattern)}
+        assert here
+        assert here == {path.relative_to(rules) for path in rules.glob(pattern)}
+    assert (rules.parent / "docs" / "editors" / "rewrite.tmLanguage.json").is_file()
+
+
 def test_a_report_is_drawn_from_an_empty_folder(environment, tmp_path):
     """The parts of the page travel inside of the package."""
     code = (

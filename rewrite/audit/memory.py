@@ -9,6 +9,8 @@ import contextlib
 import resource
 from pathlib import Path
 
+MOST_BYTES = 6 << 30  # bytes of a process that works on one item after the other
+
 
 def bound_memory(nbytes: int) -> None:
     """Bound the memory that is written to (mapped weights are not), and leave no core files.

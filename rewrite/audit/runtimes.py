@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -36,6 +39,7 @@ from rewrite.ops.dtypes import to_numpy
 # How many seconds one run may take; None: as long as it takes. A Loop may have no end.
 patience: ContextVar[float | None] = ContextVar("patience", default=None)
 
+_TURN = 0.05  # seconds between looks at the runs
 _BFLOAT16 = to_numpy("bf16")  # onnxruntime takes it only as an OrtValue of the raw bits
 
 
@@ -154,13 +158,33 @@ def _ending(options: Any) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    timer = threading.Timer(seconds, setattr, (options, "terminate", True))
-    timer.daemon = True
-    timer.start()
+    running = _running(os.getpid())
+    running[id(options)] = (time.monotonic() + seconds, options)
     try:
         yield
     finally:
-        timer.cancel()
+        del running[id(options)]
+
+
+@cache
+def _running(process: int) -> dict[int, tuple[float, Any]]:
+    """The runs of the process that are to end: until when, the options that end one.
+
+    One thread looks after all of them, as starting one takes longer than most runs. A process that
+    was forked has none, and gets its own.
+    """
+    running: dict[int, tuple[float, Any]] = {}
+    threading.Thread(target=_end_late, args=(running,), daemon=True).start()
+    return running
+
+
+def _end_late(running: dict[int, tuple[float, Any]]) -> None:
+    while True:  # as long as the process lives
+        time.sleep(_TURN)
+        now = time.monotonic()
+        for end, options in list(running.values()):
+            if now > end:
+                options.terminate = True
 
 
 class Reference:

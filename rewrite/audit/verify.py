@@ -237,7 +237,7 @@ class _Trial:
         except CannotRunError:
             return 1.0
         pairs = ((a, b) for outputs in trials for a, b in zip(base, outputs, strict=True))
-        return max([1.0, *(_change(a, b) / step for a, b in pairs)])
+        return max([1.0, *(change(a, b) / step for a, b in pairs)])
 
     def _names(self) -> list[str]:
         return [value.name for value in self.old.proto.graph.output]
@@ -293,7 +293,7 @@ def _domains(item: Source) -> set[str]:
     return {entry.domain for entry in item.proto.opset_import} - own
 
 
-def _change(a: Array | None, b: Array | None) -> float:
+def change(a: Array | None, b: Array | None) -> float:
     """Largest change relative to the largest magnitude; 0 where there is nothing to compare."""
     if a is None or b is None or a.shape != b.shape or not a.size:
         return 0.0

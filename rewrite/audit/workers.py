@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 from rewrite.audit import interrupts
-from rewrite.audit.memory import bound_memory
+from rewrite.audit.memory import MOST_BYTES, bound_memory
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -27,7 +27,6 @@ Result = TypeVar("Result")
 Work = Callable[[Item, int], Iterator[Result]]
 # What stands for a result that a process died over; the words say how.
 Lost = Callable[[Item, int, str], Result]
-MOST_MEMORY = 6 << 30  # bytes of one process
 _MOST_DEATHS = 50  # of one item, with no result between them
 _TURN = 0.5  # seconds between looks at the clock
 
@@ -100,7 +99,7 @@ def _start(
 def _run(results: Connection, item: Item, work: Work[Item, Result], skip: int) -> None:
     """In the process: every result is sent as it is found, and None at the end."""
     interrupts.ends()
-    bound_memory(MOST_MEMORY)
+    bound_memory(MOST_BYTES)
     try:
         for result in work(item, skip):
             results.send((result,))

@@ -111,7 +111,7 @@ def text(report: Report) -> Iterator[str]:
     yield from quantized_text.lines(report)
     for title, found in quantized_text.sections(report):
         yield from _section(title, [f"{n:5d}  {what}" for n, what, _ in found])
-    rows = [f"{len(nodes):5d}  {what}" for what, nodes in unsupported(report).items()]
+    rows = [f"{len(nodes):5d}  {' '.join(what)}" for what, nodes in unsupported(report).items()]
     yield from _section("unsupported", rows)
     yield from _section("refused", _refused(report["refused"]))
     for cycle in report["cycles"]:

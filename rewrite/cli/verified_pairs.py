@@ -6,9 +6,6 @@ In: the command's options, the folder of each rule chosen. Out: what is printed,
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +13,7 @@ from pathlib import Path
 from rewrite.audit.claims.pairs import PackPairs, PairResult
 from rewrite.audit.claims.pairs_run import Crashed, pairs_in
 from rewrite.audit.claims.save import save
-from rewrite.cli.console import working, write_text
+from rewrite.cli.console import working, write_json
 from rewrite.errors import Diagnostic, RewriteError, visible
 from rewrite.told import told
 
@@ -63,11 +60,10 @@ class _Told:
 def verify_pairs(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
     """`folders`: one for each rule."""
     counted = list(dict.fromkeys(folders))
-    jobs = arguments.jobs or os.cpu_count() or 1
     seconds, only = float(arguments.pair_seconds), frozenset(arguments.rule)
     tell = _Told(arguments.out, arguments.json == "-")
     with working("trying pairs of rules") as progress:
-        for done, found in enumerate(pairs_in(counted, seconds, jobs, only), 1):
+        for done, found in enumerate(pairs_in(counted, seconds, arguments.jobs, only), 1):
             if progress is not None:
                 progress("", done, len(counted) - done)
             if isinstance(found, Crashed):
@@ -113,9 +109,4 @@ def _write(name: str, tell: _Told) -> None:
         for p in tell.packs
     ]
     crashed = [{"pack": c.pack, "last": c.last} for c in tell.crashed]
-    found = {"pairs": tell.rows, "packs": packs, "crashed": crashed}
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-    if name == "-":
-        sys.stdout.write(text)
-    else:
-        write_text(Path(name), text)
+    write_json(name, {"pairs": tell.rows, "packs": packs, "crashed": crashed})

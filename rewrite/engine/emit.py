@@ -24,6 +24,7 @@ from rewrite.errors import Span
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.lang import ast
+from rewrite.lang.kinds import MAKES_NODES
 from rewrite.match.builtins import registry
 from rewrite.match.expr import compile_expr
 from rewrite.match.operators import binary, negative
@@ -32,8 +33,6 @@ from rewrite.ops import schemas
 from rewrite.ops.call import Array
 from rewrite.ops.dtypes import from_type_string
 from rewrite.schema import DOMAINS, OpSchema
-
-_INFIX: Mapping[str, str] = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
 MOST_OPERANDS = 4096  # of an emitted node
 REPEATED = "@"  # `@m(x)`: the operator that produced `m`, with its attributes
@@ -318,7 +317,7 @@ def _binary(expr: ast.Binary) -> Make:
     if symbol == "??":
         first, second = _compile(expr.left), _compile(expr.right)
         return lambda builder: second(builder) if (a := first(builder)) is None else a
-    op = _INFIX.get(symbol)
+    op = MAKES_NODES.get(symbol)
     if op is None:
         return _computed(expr)
     left, right = _compile(expr.left), _compile(expr.right)

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 from rewrite.graph import wire
-from rewrite.graph.tensors import MappedFile, MappedTensor, MessageTensor, SparseTensor
+from rewrite.graph.tensors import MappedFile, MappedTensor, MessageTensor, SparseTensor, own
 
 Report = Callable[[str, str], None]  # code, message
 
@@ -85,7 +85,7 @@ class TensorLoader:
         values = self.dense(proto.values, f"{where} (values)")
         if values is None or (values.size and self.dense(proto.indices, where) is None):
             return None
-        return SparseTensor(proto)
+        return SparseTensor(own(proto))
 
     def _mapped(
         self, proto: onnx.TensorProto, dtype: ir.DataType, dims: tuple[int, ...], where: str

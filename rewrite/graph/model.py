@@ -29,17 +29,12 @@ class LoadedModel:
 
     def release(self) -> None:
         """The model is not used any more: its data are freed at once. Graphs are cyclic, and the
-        collector of garbage would come to them much later.
-
-        Attributes and graphs inside nodes stay: the reference device still asks for them."""
-        initial: set[int] = set()
-        for value in self.model.graph.initializers.values():
-            initial.add(id(value.const_value))
-            value.const_value = None
+        collector of garbage would come to them much later. Who made something of the model that
+        lives longer (`plan.program.read`) has what it needs of its own."""
+        for graph in self.facts.graphs():
+            for value in graph.initializers.values():
+                value.const_value = None
         for tensor in self.messages:
-            if id(tensor) in initial:
-                tensor.drop()
-            else:
-                tensor.detach()
+            tensor.drop()
         self.messages, self.training = (), ()
         self.facts.release()

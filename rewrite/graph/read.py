@@ -18,6 +18,7 @@ from rewrite.errors import Diagnostic, RewriteError, error
 from rewrite.graph import making
 from rewrite.graph.declared import Declared
 from rewrite.graph.load_tensors import TensorLoader
+from rewrite.graph.tensors import own
 from rewrite.lang.words import suggestion
 
 DEEPEST = 28  # graphs inside graphs: 3 messages each, and protobuf reads no more than 100
@@ -25,13 +26,8 @@ MOST_PROBLEMS = 20
 _MOST_COMPARED = 2000  # names of values that a missing one is compared with
 
 _A = onnx.AttributeProto
-_PLAIN: dict[int, str] = {_A.INT: "i", _A.FLOAT: "f", _A.TYPE_PROTO: "tp"}
-_LISTS: dict[int, str] = {
-    _A.INTS: "ints",
-    _A.FLOATS: "floats",
-    _A.TYPE_PROTOS: "type_protos",
-    _A.SPARSE_TENSORS: "sparse_tensors",
-}
+_PLAIN: dict[int, str] = {_A.INT: "i", _A.FLOAT: "f"}
+_LISTS: dict[int, str] = {_A.INTS: "ints", _A.FLOATS: "floats"}
 _TYPES = {int(t): t for t in ir.AttributeType}
 
 Scope = dict[str, ir.Value]
@@ -432,16 +428,22 @@ class _Reader:
             return self._graph(proto.g, scopes, f"graph '{proto.g.name}'")
         if kind == _A.GRAPHS:
             return tuple(self._graph(g, scopes, f"graph '{g.name}'") for g in proto.graphs)
-        return self._tensors(proto, kind, f"attribute '{proto.name}' in {where}")
+        return self._message(proto, kind, f"attribute '{proto.name}' in {where}")
 
-    def _tensors(self, proto: onnx.AttributeProto, kind: int, about: str) -> Any:
+    def _message(self, proto: onnx.AttributeProto, kind: int, about: str) -> Any:
         if kind == _A.TENSOR:
             return self._loader.dense(proto.t, about)
         if kind == _A.TENSORS:
             return tuple(self._loader.dense(t, about) for t in proto.tensors)
         if kind == _A.SPARSE_TENSOR:
-            self._loader.sparse(proto.sparse_tensor, about)
-            return proto.sparse_tensor
+            sparse = self._loader.sparse(proto.sparse_tensor, about)
+            return None if sparse is None else sparse.proto
+        if kind == _A.SPARSE_TENSORS:
+            return tuple(own(t) for t in proto.sparse_tensors)
+        if kind == _A.TYPE_PROTO:
+            return own(proto.tp)
+        if kind == _A.TYPE_PROTOS:
+            return tuple(own(t) for t in proto.type_protos)
         return None
 
 

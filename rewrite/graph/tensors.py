@@ -11,7 +11,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import onnx
@@ -20,6 +20,15 @@ from onnx_ir import serde
 
 CHUNK = 1 << 22
 SMALL = 1 << 16  # a map takes a file handle, so little data is read instead
+
+Part = TypeVar("Part", onnx.TensorProto, onnx.SparseTensorProto, onnx.TypeProto)
+
+
+def own(part: Part) -> Part:
+    """A copy with memory of its own. Every part of a message keeps all of the message in memory."""
+    made = type(part)()
+    made.CopyFrom(part)
+    return made
 
 
 class MappedFile:
@@ -109,11 +118,10 @@ class MessageTensor(serde.TensorProtoTensor):
         """Lets go of the message; the tensor is not read any more."""
         self._proto = onnx.TensorProto()
 
-    def detach(self) -> None:
-        """Lets go of the message, and keeps a copy of its own part."""
-        own = onnx.TensorProto()
-        own.CopyFrom(self._proto)
-        self._proto = own
+
+def owned(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """The tensor, without the model's message: it stays when the model is released."""
+    return serde.TensorProtoTensor(own(tensor.raw)) if isinstance(tensor, MessageTensor) else tensor
 
 
 class MappedTensor(ir.Tensor[Any]):

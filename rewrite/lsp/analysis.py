@@ -59,10 +59,14 @@ def copied(folder: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
         copy = Path(place) / folder.name
         copy.mkdir()
         for file in files_of(folder):
-            text = texts.get(file)
-            data = file.read_bytes() if text is None else text.encode("utf-8", "replace")
-            (copy / file.name).write_bytes(data)
+            (copy / file.name).write_bytes(_bytes(file, texts))
         yield copy
+
+
+def _bytes(file: Path, texts: Mapping[Path, str]) -> bytes:
+    """What is open, else what is stored."""
+    text = texts.get(file)
+    return file.read_bytes() if text is None else text.encode("utf-8", "replace")
 
 
 def files_of(folder: Path) -> tuple[Path, ...]:
@@ -93,7 +97,6 @@ def _pack(folder: Path, texts: Mapping[Path, str]) -> Analysis:
 
 def _target(path: Path, texts: Mapping[Path, str]) -> Analysis:
     """A target file, which may extend others beside it: it is read under another name there."""
-    text = texts.get(path)
     problems: list[Diagnostic] = []
     with tempfile.TemporaryDirectory(prefix="rewrite-lsp-") as place:
         copy = Path(place) / path.name
@@ -103,8 +106,7 @@ def _target(path: Path, texts: Mapping[Path, str]) -> Analysis:
         for manifest in sorted(path.parent.glob(f"*/{MANIFEST}"))[:MOST_FILES]:
             (Path(place) / manifest.parent.name).mkdir()
             (Path(place) / manifest.parent.name / MANIFEST).write_bytes(b"")
-        data = path.read_bytes() if text is None else text.encode("utf-8", "replace")
-        copy.write_bytes(data)
+        copy.write_bytes(_bytes(path, texts))
         try:
             load_target(copy, vocabulary())
         except RewriteError as problem:

@@ -14,13 +14,13 @@ from lsprotocol import types as lsp
 from pygls import uris
 from pygls.lsp.server import LanguageServer
 
-from rewrite.errors import Diagnostic, RewriteError, Span
+from rewrite.errors import Diagnostic, RewriteError
 from rewrite.lang.printer import format_text
 from rewrite.lsp import analysis, completion, examples, navigation
 from rewrite.lsp.hover import hover
 from rewrite.lsp.place import Place, place_at
 from rewrite.match.vocabulary import vocabulary
-from rewrite.told import source_of
+from rewrite.told import text_of
 
 RUN = "rewrite.runExample"
 PAUSE = 0.3  # seconds without a change after which a pack is looked at
@@ -75,7 +75,7 @@ class Server(LanguageServer):
         opened = self.texts()
         for path in dict.fromkeys((*found, *sorted(self.told.intersection(files)))):
             rows = found.get(path, ())
-            text = opened.get(path) or _read(path)
+            text = opened.get(path) or text_of(str(path)) or ""
             self.text_document_publish_diagnostics(
                 lsp.PublishDiagnosticsParams(
                     uri=uris.from_fs_path(str(path)) or "",
@@ -87,18 +87,25 @@ class Server(LanguageServer):
             else:
                 self.told.discard(path)
 
-    def place(self, uri: str, position: lsp.Position) -> tuple[Path, Place] | None:
-        """The place in a rule file; None in other files."""
+    def rules(self, uri: str) -> tuple[Path, str] | None:
+        """The path and the text of a rule file; None of other files."""
         path = _path(uri)
         if path is None or path.suffix != ".rules":
             return None
-        document = self.workspace.get_text_document(uri)
-        lines = document.source.split("\n")
+        return path, self.workspace.get_text_document(uri).source
+
+    def place(self, uri: str, position: lsp.Position) -> tuple[Path, Place] | None:
+        """The place in a rule file; None in other files."""
+        found = self.rules(uri)
+        if found is None:
+            return None
+        path, text = found
+        lines = text.split("\n")
         row = lines[position.line] if position.line < len(lines) else ""
         column = len(
             row.encode("utf-16-le")[: 2 * position.character].decode("utf-16-le", "ignore")
         )
-        return path, place_at(document.source, position.line, column)
+        return path, place_at(text, position.line, column)
 
 
 def make(version: str) -> Server:
@@ -181,18 +188,16 @@ def _questions(server: Server) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def listed(ls: Server, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
-        path = _path(params.text_document.uri)
-        if path is None or path.suffix != ".rules":
+        found = ls.rules(params.text_document.uri)
+        if found is None:
             return []
-        text = ls.workspace.get_text_document(params.text_document.uri).source
+        _, text = found
         return [
             lsp.DocumentSymbol(
                 name=symbol.name,
                 kind=lsp.SymbolKind.Class if symbol.kind == "rule" else lsp.SymbolKind.Function,
                 range=_range(text, symbol.start, symbol.end),
-                selection_range=_range(
-                    text, symbol.name_start, symbol.name_start + len(symbol.name)
-                ),
+                selection_range=_range(text, symbol.name_start, symbol.name_end),
             )
             for symbol in navigation.symbols(text)
         ]
@@ -201,19 +206,19 @@ def _questions(server: Server) -> None:
 def _tests(server: Server) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
     def lenses(ls: Server, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        path = _path(params.text_document.uri)
-        if path is None or path.suffix != ".rules":
+        found = ls.rules(params.text_document.uri)
+        if found is None:
             return []
-        text = ls.workspace.get_text_document(params.text_document.uri).source
-        found = []
+        _, text = found
+        made = []
         for symbol in navigation.symbols(text):
             if symbol.kind != "rule":
                 continue
             whole = [params.text_document.uri, symbol.name]
-            found.append(_lens(text, symbol.start, "run tests", [*whole, ""]))
+            made.append(_lens(text, symbol.start, "run tests", [*whole, ""]))
             for start, name in symbol.examples:
-                found.append(_lens(text, start, "run example", [*whole, name]))
-        return found
+                made.append(_lens(text, start, "run example", [*whole, name]))
+        return made
 
     @server.command(RUN)
     def run(ls: Server, uri: str, rule: str, example: str) -> str:
@@ -244,11 +249,6 @@ def _publish(ls: Server, uri: str) -> None:
 def _path(uri: str) -> Path | None:
     found = uris.to_fs_path(uri)
     return None if found is None else Path(found)
-
-
-def _read(path: Path) -> str:
-    nowhere = Span(str(path), 1, 1, 1, 1)
-    return source_of(Diagnostic("", "", nowhere)) or ""
 
 
 def _lens(text: str, start: int, title: str, arguments: list[str]) -> lsp.CodeLens:

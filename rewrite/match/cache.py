@@ -7,18 +7,17 @@ Compilers and parsers are loaded only then. `Cached.state` says what happened.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rewrite.graph import collector
 from rewrite.lang.sources import fingerprint
 from rewrite.match import store
 from rewrite.match.matcher import Entry, Matcher
@@ -85,21 +84,9 @@ def _kept(parts: Sequence[str], make: Callable[[], T]) -> tuple[T, str]:
     found = _unpickled(store.read(file))
     if found is not None:
         return found, "read"
-    with _collector_paused():
+    with collector.paused():  # compiling makes trees of many nodes
         made = make()
     return made, store.write(file, pickle.dumps(made, protocol=5))
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Compiling makes trees of many nodes and no cycles, which the collector would only visit."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _unpickled(data: bytes | None) -> Any:

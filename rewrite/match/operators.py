@@ -46,7 +46,7 @@ _FLOAT: Mapping[str, np.ufunc] = {
 NUMBERS = frozenset({bool, int, float})
 _WORDS = frozenset({str, ElementType})
 _INTEGERS = frozenset({int})
-PLAIN: Mapping[str, Callable[[Any, Any], bool]] = {
+COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne,
 }  # fmt: skip
@@ -149,9 +149,9 @@ def _exact_integers(symbol: str, a: Array, b: Array) -> Array:
 def compare(symbol: str, a: object, b: object, env: Env) -> object:
     """`a symbol b` for the comparisons; a tensor of truth values where a side is a constant."""
     if a.__class__ in NUMBERS and b.__class__ in NUMBERS:
-        return PLAIN[symbol](a, b)
+        return COMPARE[symbol](a, b)
     if a.__class__ in _WORDS and b.__class__ in _WORDS and symbol in ("==", "!="):
-        return PLAIN[symbol](a, b)
+        return COMPARE[symbol](a, b)
     if is_graph_value(a) != is_graph_value(b) and not (a is None or b is None):
         a, b = (env.tensor(s) if is_graph_value(s) else s for s in (a, b))
     if symbol in ("==", "!=") and not _computes(a, b):

@@ -17,7 +17,7 @@ from rewrite.lang.versions import Range
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 from rewrite.match import form as f
-from rewrite.match.operators import PLAIN
+from rewrite.match.operators import COMPARE
 from rewrite.match.rule import CompiledRule, Source
 from rewrite.schema import DTYPE_CLASSES, DTYPES, OLDEST_OPSET, OpSchema
 
@@ -290,7 +290,7 @@ def _limits(name: str, steps: Iterable[ast.Node]) -> Iterator[f.Limit]:
         if not isinstance(step, ast.Where) or step.when is not None:
             continue
         test = step.condition
-        if not isinstance(test, ast.Binary) or test.operator not in PLAIN:
+        if not isinstance(test, ast.Binary) or test.operator not in COMPARE:
             continue
         if not isinstance(test.left, ast.Name) or not isinstance(test.right, ast.Constant):
             continue

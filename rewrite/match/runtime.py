@@ -16,7 +16,7 @@ from rewrite.match import budget, structure
 from rewrite.match import form as f
 from rewrite.match.accept import FORM, Taken, accept
 from rewrite.match.codecheck import RUNTIME
-from rewrite.match.operators import NUMBERS, PLAIN
+from rewrite.match.operators import COMPARE, NUMBERS
 from rewrite.match.program import Program
 from rewrite.match.rule import CompiledRule, Match
 from rewrite.match.values import Unknown
@@ -51,7 +51,7 @@ def attribute(facts: Facts, node: ir.Node, test: f.AttributeTest) -> object:
 
 def breaks(value: object, limit: f.Limit) -> bool:
     """Whether the value is a number that a condition does not admit."""
-    return value.__class__ in NUMBERS and not PLAIN[limit[0]](value, limit[1])
+    return value.__class__ in NUMBERS and not COMPARE[limit[0]](value, limit[1])
 
 
 def padded(operands: Operands, count: int, always: bool) -> Operands | None:

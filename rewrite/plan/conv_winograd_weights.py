@@ -13,6 +13,8 @@ import numpy as np
 from rewrite.plan.conv_packing import Panels
 from rewrite.plan.instance import Array
 from rewrite.plan.weights import room
+from rewrite.quant.accumulator import sums
+from rewrite.quant.codes import CODES
 
 # Rows by interpolation points; see rewrite/codegen/kernels/winograd_math.py.
 _G = {
@@ -57,18 +59,9 @@ def transformed(panels: Panels, edge: int, w: Array) -> Array:
 
 
 def is_exact(edge: int, w: Array, x_dtype: str) -> bool:
-    """Whether a convolution of bytes by these integers can be shifted back, in every channel.
-
-    Sums of x w lie between the sums of the smallest and of the largest products.
-    """
-    least, most = (0, 255) if x_dtype == "u8" else (-128, 127)
-    rows = w.reshape(w.shape[0], -1).astype(np.int64)
-    positive = np.maximum(rows, 0).sum(1)
-    negative = rows.sum(1) - positive
-    top = most * positive + least * negative
-    bottom = least * positive + most * negative
-    bound = 1 << (_BITS[edge] - 1)
-    return bool(np.all(top < bound) and np.all(bottom >= -bound))
+    """Whether a convolution of bytes by these integers can be shifted back, in every channel."""
+    x = CODES[x_dtype]
+    return bool((sums(w, x.low, x.high).bits <= _BITS[edge]).all())
 
 
 def are_finite(w: Array) -> bool:

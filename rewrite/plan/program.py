@@ -1,7 +1,8 @@
 """A model as planning sees it: operators over numbered values, local functions called in place.
 
 In: `LoadedModel`. Out: `Graph`: a list of `Op`s in an order in which they can run. Subgraphs of
-control flow are `Graph`s that use the outer values by their numbers.
+control flow are `Graph`s that use the outer values by their numbers. Nothing in it is the model's,
+which may be changed or released afterwards.
 
 A local function whose domain is that of groups (`rewrite`, `rewrite.<target>`) is a group: its
 operators carry the name of the call, so that fusion knows what the rules proposed.
@@ -15,18 +16,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from rewrite.errors import error
 from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
-from rewrite.graph.tensors import elements
+from rewrite.graph.tensors import SparseTensor, elements, owned
 from rewrite.graph.types import dtype_name
+from rewrite.graph.write import write_attribute
 from rewrite.schema import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOST_CALLS = 64  # nesting of local functions; ONNX forbids recursion
 GROUP_DOMAIN = "rewrite"
+# Operators whose graphs the driver runs.
+CONTROL = frozenset(
+    {("", "If"), ("", "Loop"), ("", "Scan"), ("", "SequenceMap"), ("com.microsoft", "BeamSearch")}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class Graph:
     captures: tuple[int, ...] = ()
     input_types: tuple[Type | None, ...] = ()  # as declared
     output_types: tuple[Type | None, ...] = ()
-    source: ir.Graph | None = None  # what it was read from
+    source: onnx.GraphProto | None = None  # where only ONNX's function or evaluator can use it
 
 
 @dataclass
@@ -136,8 +143,7 @@ class _Reader:
     ) -> Graph:
         """A graph whose values get fresh numbers."""
         numbers: dict[ir.Value, int | None] = {}
-        is_main = graph is self.loaded.model.graph
-        made = Graph(source=graph if isinstance(graph, ir.Graph) and not is_main else None)
+        made = Graph()
         scope = _Scope(numbers, outer)
         made.inputs = tuple(scope.define(v, self.number(v.name)) for v in graph.inputs)
         if isinstance(graph, ir.Graph):
@@ -220,7 +226,8 @@ class _Reader:
             raise error("RW801", f"local functions call each other deeper than {MOST_CALLS} times")
         if not group and node.domain.split(".")[0] == GROUP_DOMAIN:
             group = node.outputs[0].name or node.name or node.op_type  # a name the model had
-        values = {n: a.value for n, a in function.attributes.items() if a.value is not None}
+        defaults = function.attributes.items()
+        values = {n: _kept(a.type, a.value) for n, a in defaults if a.value is not None}
         values.update(attributes)
         given = [*inputs, *([None] * (len(function.inputs) - len(inputs)))]
         inner = _Scope(dict(zip(function.inputs, given, strict=False)), {})
@@ -247,10 +254,27 @@ class _Reader:
             value = attribute.value
             if attribute.type == ir.AttributeType.GRAPH:
                 value = self.graph(value, scope.all(), parameters, depth, group)
+                if (node.domain, node.op_type) not in CONTROL and not value.captures:
+                    value.source = _message(attribute).g
             elif attribute.type == ir.AttributeType.GRAPHS:
                 value = tuple(self.graph(g, scope.all(), parameters, depth, group) for g in value)
-            found[name] = value
+            found[name] = _kept(attribute.type, value)
         return found
+
+
+def _message(attribute: ir.Attr) -> onnx.AttributeProto:
+    made = onnx.AttributeProto()
+    write_attribute(made, attribute)
+    return made
+
+
+def _kept(kind: ir.AttributeType, value: Any) -> Any:
+    """The value of an attribute, its tensors without the model's message."""
+    if kind == ir.AttributeType.TENSOR:
+        return owned(value)
+    if kind == ir.AttributeType.TENSORS:
+        return tuple(owned(tensor) for tensor in value)
+    return value
 
 
 @dataclass
@@ -303,7 +327,7 @@ def _captures(graph: Graph) -> tuple[int, ...]:
 
 
 def constant_of(attributes: Mapping[str, Any]) -> Array | None:
-    """The value of a Constant node; None where it is not a dense tensor."""
+    """The value of a Constant node; None where its attribute is not known."""
     for name, value in attributes.items():
         if name == "value":
             return elements(value)
@@ -319,6 +343,8 @@ def constant_of(attributes: Mapping[str, Any]) -> Array | None:
             return np.array(_text(value), object)
         if name == "value_strings":
             return np.array([_text(v) for v in value], object)
+        if name == "sparse_value":
+            return SparseTensor(value).numpy()
     return None
 
 

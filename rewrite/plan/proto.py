@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    helper,
+    numpy_helper,
+)
 
 from rewrite.errors import error
 from rewrite.graph.write import write_attribute
@@ -37,14 +45,16 @@ def node_of(op: Op) -> NodeProto:
         absent = value is None and (schema is None or _is_optional(schema, k))
         node.output.append("" if absent else f"o{k}")
     for name, value in op.attributes.items():
-        plain = _source(op, value) if isinstance(value, Graph) else value
-        write_attribute(node.attribute.add(), _attribute(op, name, plain))
+        if isinstance(value, Graph):
+            node.attribute.add(name=name, type=AttributeProto.GRAPH, g=_source(op, value))
+        else:
+            write_attribute(node.attribute.add(), _attribute(op, name, value))
     return node
 
 
-def _source(op: Op, graph: Graph) -> ir.Graph:
+def _source(op: Op, graph: Graph) -> GraphProto:
     """A graph inside an operator that only ONNX's own function or evaluator knows how to use."""
-    if graph.source is None or graph.captures:
+    if graph.source is None:
         raise error("RW804", f"{op.node}: nothing runs the graph inside of {op.domain}.{op.name}")
     return graph.source
 

@@ -20,7 +20,7 @@ from rewrite.plan import registry
 from rewrite.plan.fusion import is_native
 from rewrite.plan.instance import Array, Instance, is_concrete
 from rewrite.plan.known import Known, folded, instance, missing, of_array
-from rewrite.plan.program import Graph, Op
+from rewrite.plan.program import CONTROL, Graph, Op
 from rewrite.plan.proto import body_of
 from rewrite.plan.segment import Segment, plan_segment
 from rewrite.plan.weights import Weights
@@ -29,9 +29,6 @@ MOST_BODIES = 32  # function bodies within function bodies
 
 # Operators on sequences and optionals move whole tensors: there is nothing to compile.
 _UNTENSOR = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
-CONTROL = frozenset(
-    {("", "If"), ("", "Loop"), ("", "Scan"), ("", "SequenceMap"), ("com.microsoft", "BeamSearch")}
-)
 
 
 @dataclass(frozen=True)

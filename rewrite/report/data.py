@@ -12,12 +12,12 @@ from typing import Any
 
 from rewrite.graph.nodes import PROVENANCE
 from rewrite.graph.outline import OUTLINED
-from rewrite.report.picture import Cell, Picture
+from rewrite.report.picture import BOXES, Cell, Picture
 from rewrite.report.provenance import Application, Provenance
 from rewrite.report.rules import Told
 from rewrite.report.text import MOST_NAME, attribute_text, shown
 
-KINDS = ("operator", "constant", "input", "output", "group", "function", "control", "graph")
+KINDS = ("operator", "constant", "input", "output", *BOXES)
 FATES = ("", "kept", "rewritten", "folded", "constant", "gone", "made", "moved")
 
 Columns = dict[str, Any]
@@ -84,6 +84,7 @@ def data(
         "applications": applications,
         "rules": [[strings(part) for part in _rule(rule)] for rule in rules],
         "kinds": KINDS,
+        "boxes": BOXES,
         "fates": FATES,
         "strings": strings.all(),
     }

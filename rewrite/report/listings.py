@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from rewrite.audit.explain.reasons import REASONS
+from rewrite.report import words
 from rewrite.report.markup import Content, Markup, element, joined, table, text_block, with_code
 from rewrite.report.nearby import MOST_ANCHORS, MOST_RULES, Nearby
 from rewrite.report.partition import Kernel, Partition
@@ -84,8 +85,7 @@ def near_misses(found: Nearby, numbers: Mapping[str, int], cells: Mapping[ir.Nod
 
 def partition_tables(found: Partition, picture: Picture, target: str) -> Markup:
     """Kernels by kind, and how the target and others take turns."""
-    numbers: dict[str, int] = {}
-    rows = [_kernel(kernel, target, numbers) for kernel in found.kernels]
+    rows = [_kernel(kernel, target) for kernel in found.kernels]
     parts: list[Content] = [table(("Calls", "Kernel", "Runs on", "Where"), rows, "Kernels", (0,))]
     if len(found.stretches) > 1:
         parts.append(element("h3", "Stretches"))
@@ -103,7 +103,7 @@ def partition_tables(found: Partition, picture: Picture, target: str) -> Markup:
     return section("partition", "Partition", _PARTITION, *parts) if rows else Markup("")
 
 
-def _kernel(kernel: Kernel, target: str, numbers: Mapping[str, int]) -> tuple[Content, ...]:
+def _kernel(kernel: Kernel, target: str) -> tuple[Content, ...]:
     what = element("span", shown(kernel.what), class_="mono")
     by = element("span", f" by {kernel.rule}", class_="note") if kernel.rule else None
     fused = f"{target}, fused" if kernel.kind == "group" else target
@@ -113,17 +113,14 @@ def _kernel(kernel: Kernel, target: str, numbers: Mapping[str, int]) -> tuple[Co
     return count, joined((what, by)), runs_on, button
 
 
-def unsupported(records: Sequence[Mapping[str, Any]], found: Partition) -> Markup:
+def unsupported(report: Mapping[str, Any], found: Partition) -> Markup:
     """Operators that the target does not take, with the reason."""
-    listed: dict[tuple[str, str], list[str]] = {}
-    for record in records:
-        listed.setdefault((record["operator"], record["reason"]), []).append(record["node"])
-    cells: dict[str, list[int]] = {}
+    cells: dict[tuple[str, str], list[int]] = {}
     for cell, why in found.reasons.items():
         cells.setdefault(why, []).append(cell)
     rows = []
-    for (operator, reason), nodes in sorted(listed.items(), key=lambda x: (-len(x[1]), x[0])):
-        places = cells.get(f"{operator} {reason}", [])
+    for (operator, reason), nodes in words.unsupported(report).items():
+        places = cells.get((operator, reason), [])
         button = cells_button("after", places, "show") if places else ""
         told = element("code", shown(operator))
         rows.append((len(nodes), told, shown(reason), names(nodes), button))

@@ -91,7 +91,7 @@ def _anchors(facts: Facts) -> dict[tuple[str, str], list[ir.Node]]:
     found: dict[tuple[str, str], list[ir.Node]] = {}
     main = facts.model.graph
     for graph in facts.graphs():
-        if graph is main or facts.root(graph) is main:
+        if facts.root(graph) is main:
             for node in nodes_of(graph):
                 found.setdefault((node.domain, node.op_type), []).append(node)
     return found

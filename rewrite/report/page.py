@@ -55,14 +55,15 @@ def page(report: Mapping[str, Any], run: Run) -> str:
     rules = _rules(report, near, run.matcher)
     numbers = {rule.name: number for number, rule in enumerate(rules)}
     cells = {cell.node: n for n, cell in enumerate(after.cells) if cell.node is not None}
-    shown_data = data(before, after, found, rules, parts.reasons)
+    elsewhere = {cell: " ".join(why) for cell, why in parts.reasons.items()}
+    shown_data = data(before, after, found, rules, elsewhere)
     content = [
         listings.fired(rules, report["fired"], found),
         listings.near_misses(near, numbers, cells),
         sections.ledger(report, numbers),
         sections.codes(report),
         listings.partition_tables(parts, after, run.target.name),
-        listings.unsupported(report["unsupported"], parts),
+        listings.unsupported(report, parts),
         sections.refused(report, numbers),
         sections.run(report),
         listings.texts(rules),

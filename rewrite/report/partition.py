@@ -35,17 +35,18 @@ class Stretch:
 class Partition:
     kernels: tuple[Kernel, ...]
     stretches: tuple[Stretch, ...]
-    reasons: Mapping[int, str]  # cell that is not on the target -> why
+    # cell that is not on the target -> its operator, as the report spells it, and the reason
+    reasons: Mapping[int, tuple[str, str]]
 
 
 def partition(
     after: Picture, groups: Sequence[Grouped], unsupported: Sequence[Mapping[str, Any]]
 ) -> Partition:
     """Sort the kernels of a rewritten model."""
-    why = {record["node"]: f"{record['operator']} {record['reason']}" for record in unsupported}
+    why = {record["node"]: (record["operator"], record["reason"]) for record in unsupported}
     made = {(group.graph, group.node): group for group in groups}
     kinds: dict[tuple[str, str, str], list[int]] = {}
-    reasons: dict[int, str] = {}
+    reasons: dict[int, tuple[str, str]] = {}
     stretches: list[tuple[bool, list[int]]] = []
     for number, cell in enumerate(after.cells):
         if not _runs(after, cell):

@@ -17,6 +17,8 @@ from rewrite.report.layout.layered import Point, draw
 from rewrite.report.text import MOST_NAME, brief_type, constant_text, few_elements, shown, type_text
 from rewrite.schema import Type
 
+# A function of the target, another function, a node with graphs, one of these.
+BOXES = ("group", "function", "control", "graph")
 MOST_CELLS = 20_000  # drawn; of a larger model, its last nodes are left out
 _DEEPEST = 32  # boxes inside boxes
 _INSIDE = 12  # between the border of a box and what is inside
@@ -32,8 +34,7 @@ _MOST_CONSTANT = 12
 class Cell:
     """What is drawn as one: a node (`operator`, `constant`), a box, an input or output of a graph.
 
-    Boxes: `group` (a function of the target), `function`, `control` (a node with graphs), `graph`
-    (one of these). `key`: the graph's name and the name of the first output.
+    `key`: the graph's name and the name of the first output.
     """
 
     kind: str
@@ -49,7 +50,7 @@ class Cell:
 
     @property
     def is_box(self) -> bool:
-        return self.kind in ("group", "function", "control", "graph")
+        return self.kind in BOXES
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ class Application:
     """One use of a rule: cells of the picture before that went in, those after that came out."""
 
     rule: str
-    phase: str
     removed: tuple[str, ...]
     added: tuple[str, ...]
     before: tuple[int, ...]
@@ -80,7 +79,7 @@ class _Tracing:
 
     def apply(self, record: Applied) -> None:
         number = self._record(
-            record.rule, record.phase, record.removed, record.added, record.graph, record.matched
+            record.rule, record.removed, record.added, record.graph, record.matched
         )
         sources = self.found.applications[number].before
         for name in record.made:
@@ -97,13 +96,12 @@ class _Tracing:
         """Its nodes stay what they are, inside."""
         added = (record.name,)
         self.groups[record.graph, record.node] = self._record(
-            record.rule, "group", record.nodes, added, record.graph, record.members
+            record.rule, record.nodes, added, record.graph, record.members
         )
 
     def _record(
         self,
         rule: str,
-        phase: str,
         removed: tuple[str, ...],
         added: tuple[str, ...],
         graph: str,
@@ -119,7 +117,7 @@ class _Tracing:
                 for cell in cells:
                     self.found.taken_by.setdefault(cell, number)
         first = tuple(sources)[:MOST_ORIGINS]
-        self.found.applications.append(Application(rule, phase, removed, added, first))
+        self.found.applications.append(Application(rule, removed, added, first))
         return number
 
     # --- the picture after ---------------------------------------------------------------------

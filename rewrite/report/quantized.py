@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rewrite.report.words import counted
+
 Rows = list[tuple[int, str, list[str]]]
 
 _MOST_OUTPUTS = 4  # named in the line of bounds
@@ -31,22 +33,18 @@ def bound(report: Mapping[str, Any]) -> str:
     if not known:
         parts = []
     elif not any(known.values()):
-        parts = ["0"] if len(known) == len(bounds) else [f"0 for {_outputs(len(known))}"]
+        parts = ["0"] if len(known) == len(bounds) else [f"0 for {counted(len(known), 'output')}"]
     elif len(known) <= _MOST_OUTPUTS:
         parts = [f"{steps:.6g} ({name})" for name, steps in known.items()]
     else:
-        parts = [f"{max(known.values()):.6g} at most for {_outputs(len(known))}"]
+        parts = [f"{max(known.values()):.6g} at most for {counted(len(known), 'output')}"]
     reasons: dict[str, list[str]] = {}
     for name, reason in report.get("lsb_unbounded", {}).items():
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
-        which = names[0] if len(names) == 1 else _outputs(len(names))
+        which = names[0] if len(names) == 1 else counted(len(names), "output")
         parts.append(f"not bounded for {which}: {reason}")
     return ", ".join(parts)
-
-
-def _outputs(count: int) -> str:
-    return "1 output" if count == 1 else f"{count} outputs"
 
 
 def saturation(report: Mapping[str, Any]) -> list[str]:
@@ -61,30 +59,25 @@ def _overflows(instruction: str, records: list[Mapping[str, Any]]) -> str:
     unsafe = [record for record in records if record["unsafe_channels"]]
     if not unsafe:
         count = len(records)
-        return (
-            f"{instruction} cannot overflow in {'any of ' if count > 1 else ''}{_products(count)}"
-        )
+        any_of = "any of " if count > 1 else ""
+        return f"{instruction} cannot overflow in {any_of}{counted(count, 'product')}"
     channels = sum(record["channels"] for record in unsafe)
     bad = sum(record["unsafe_channels"] for record in unsafe)
     return (
-        f"{instruction} may overflow in {len(unsafe)} of {_products(len(records))}: "
+        f"{instruction} may overflow in {len(unsafe)} of {counted(len(records), 'product')}: "
         f"{bad} of {channels} channels"
     )
-
-
-def _products(count: int) -> str:
-    return "1 product" if count == 1 else f"{count} products"
 
 
 def sections(report: Mapping[str, Any]) -> list[tuple[str, Rows]]:
     """Title, and operators with reasons: how many, and the names of the nodes."""
     return [
-        ("floats left", _counted(report.get("float_left", ()))),
-        ("bad quantization", _counted(report.get("quantization_faults", ()))),
+        ("floats left", _rows(report.get("float_left", ()))),
+        ("bad quantization", _rows(report.get("quantization_faults", ()))),
     ]
 
 
-def _counted(records: Any) -> Rows:
+def _rows(records: Any) -> Rows:
     """Reasons that differ only in the values that they name are one row, with the first of them."""
     found: dict[tuple[str, str], tuple[str, list[str]]] = {}
     for record in records:

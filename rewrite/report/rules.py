@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rewrite.engine.ledger import Bound
 from rewrite.match.rule import CompiledRule
+from rewrite.told import text_of
 
-_LONGEST = 4 << 20  # bytes of a rule file
 _NOT_THERE = "The file of this rule cannot be read."
 
 
@@ -37,20 +37,10 @@ def told(rules: Iterable[CompiledRule]) -> list[Told]:
         span, claim = rule.rule.span, rule.claim
         kind = "certified" if claim.kind == "certified" else str(Bound.of(claim))
         if span.file not in files:
-            files[span.file] = _rows(span.file)
+            files[span.file] = (text_of(span.file) or "").split("\n")
         rows = files[span.file]
-        text = "\n".join(rows[span.line - 1 : span.end_line]) if rows else _NOT_THERE
+        text = "\n".join(rows[span.line - 1 : span.end_line]) or _NOT_THERE
         place = f"{'/'.join(Path(span.file).parts[-2:])}:{span.line}"
         doc = " ".join(rule.rule.doc.split())
         found.append(Told(rule.name, rule.phase, kind, doc, place, text))
     return found
-
-
-def _rows(file: str) -> list[str]:
-    path = Path(file)
-    try:
-        if not path.is_file() or path.stat().st_size > _LONGEST:
-            return []
-        return path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError):
-        return []

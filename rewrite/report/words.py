@@ -82,11 +82,11 @@ def tidied(report: Mapping[str, Any]) -> list[str]:
     return [f"{n} {one if n == 1 else several}" for one, several, n in parts if n]
 
 
-def unsupported(report: Mapping[str, Any]) -> dict[str, list[str]]:
+def unsupported(report: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
     """Operator and reason -> names of the nodes, the most frequent first."""
-    nodes: dict[str, list[str]] = {}
+    nodes: dict[tuple[str, str], list[str]] = {}
     for row in report["unsupported"]:
-        nodes.setdefault(f"{row['operator']} {row['reason']}", []).append(row["node"])
+        nodes.setdefault((row["operator"], row["reason"]), []).append(row["node"])
     return dict(sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0])))
 
 

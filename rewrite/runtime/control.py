@@ -64,7 +64,7 @@ def _loop(
 ) -> list[Value]:
     """Carried values, then what each turn gives, stacked."""
     body = runners.of(op, "body")
-    limit = MOST_TRIPS if inputs[0] is None else _trips(op, np.asarray(inputs[0]))
+    limit = MOST_TRIPS if inputs[0] is None else int(_single(op, "the number of turns", inputs[0]))
     going = True if inputs[1] is None else _truth(op, inputs[1])
     carried = list(inputs[2:])
     n = len(carried)
@@ -80,16 +80,6 @@ def _loop(
     types = body.graph.output_types[1 + n :]
     stacked = (_stacked(op, s, t, 0, False) for s, t in zip(stacks, types, strict=True))
     return [*carried, *stacked]
-
-
-def _trips(op: Op, count: Array) -> int:
-    if count.size != 1:
-        raise error(
-            "RW805",
-            f"{op.name}: the number of turns must be one element, not {count.size}",
-            subject=op.node,
-        )
-    return int(count.reshape(-1)[0])
 
 
 def _counters(body: Graph, trip: int, going: bool) -> list[Array]:
@@ -224,14 +214,16 @@ _OPERATORS: dict[str, _Operator] = {
 
 
 def _truth(op: Op, value: Value) -> bool:
+    return bool(_single(op, "the condition", value))
+
+
+def _single(op: Op, what: str, value: Value) -> Any:
+    """The one element of a tensor."""
     array = np.asarray(value)
     if array.size != 1:
-        raise error(
-            "RW805",
-            f"{op.name}: the condition must be one element, not {array.size}",
-            subject=op.node,
-        )
-    return bool(array.reshape(-1)[0])
+        message = f"{op.name}: {what} must be one element, not {array.size}"
+        raise error("RW805", message, subject=op.node)
+    return array.reshape(-1)[0]
 
 
 def _per(op: Op, name: str, count: int, default: int) -> list[int]:

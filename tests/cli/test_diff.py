@@ -94,7 +94,35 @@ def test_initializers_and_types_that_differ(models, capsys):
     assert main(["diff", "a.onnx", "w.onnx", "--json", "-"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["types"]["x"] == ["u8[64]", "u8[65]"]
-    assert report["signature"][1]["inputs"] == ["extra: f32", "x: u8"]
+    assert report["signature"][1]["inputs"] == ["extra: f32[3]", "x: u8[65]"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "types"),
+    [
+        ("N", "2", {"x": ["f32[N, 3]", "f32[2, 3]"], "y": ["f32[N, 3]", "f32[2, 3]"]}),
+        ("N", "M", {"x": ["f32[N, 3]", "f32[M, 3]"], "y": ["f32[N, 3]", "f32[M, 3]"]}),
+        ("N", "", {}),  # a size that is not given may be any ...
+        ("N", "N", {}),
+    ],
+)
+def test_sizes_with_names_are_part_of_a_type(models, capsys, one, other, types):
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+    net (float[SIZE,3] x) => (float[SIZE,3] y) { y = Relu(x) }"""
+    for name, size in (("s.onnx", one), ("t.onnx", other)):
+        model = onnx.parser.parse_model(text.replace("SIZE", size or "NOT_GIVEN"))
+        for value in (*model.graph.input, *model.graph.output):
+            if not size:
+                value.type.tensor_type.shape.dim[0].Clear()
+        onnx.save(model, name)
+    assert main(["diff", "s.onnx", "t.onnx", "--json", "-"]) == int(one != other)
+    report = json.loads(capsys.readouterr().out)
+    assert report["types"] == types
+    # ... but the signature has none
+    assert [side["inputs"] for side in report["signature"]] == [
+        [f"x: f32[{one}, 3]"],
+        [f"x: f32[{other or '?'}, 3]"],
+    ]
 
 
 def test_attributes_and_nodes_that_differ(models, capsys):

@@ -57,11 +57,11 @@ def emulator() -> str | None:
 
 
 def missing() -> str | None:
-    """What has to be installed before anything here works."""
+    """Why nothing here works; None where it does."""
     if emulator() is None:
-        return "qemu-aarch64 is not installed (apt-get install qemu-user)"
+        return "code for aarch64 runs under qemu-aarch64, which is not installed (qemu-user)"
     if linker() is None:
-        return "no linker for aarch64 is installed (apt-get install lld)"
+        return "code for aarch64 is linked by ld.lld, which is not installed (lld, or ziglang)"
     return None
 
 

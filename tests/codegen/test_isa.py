@@ -29,7 +29,9 @@ from rewrite.target import target
 from rewrite.target.load import load_target
 from tests.codegen import harness
 
-X86 = pytest.mark.skipif(native().arch != "x86_64", reason="for x86-64")
+X86 = pytest.mark.skipif(
+    native().arch != "x86_64", reason="asks what this processor is: one of x86-64 is expected"
+)
 
 
 def shipped(name: str) -> Isa:

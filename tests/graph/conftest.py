@@ -16,5 +16,8 @@ def corpus() -> Path:
 
     folder = corpus_folder()
     if folder is None:
-        pytest.skip("no model collection at $REWRITE_CORPUS or ../shared/models")
+        pytest.skip(
+            "these checks read real models, which are not part of the project: there are none in "
+            "the folder $REWRITE_CORPUS, nor in ../shared/models"
+        )
     return folder

@@ -32,7 +32,7 @@ def case_of(name: str) -> suite.Case:
     if reason is not None:
         pytest.skip(reason)
     if name.startswith("test_image_decoder") and importlib.util.find_spec("PIL") is None:
-        pytest.skip("pictures are decoded by Pillow, which is not installed")
+        pytest.skip("ImageDecoder decodes pictures with Pillow, which is not installed")
     return suite.cases()[name]
 
 

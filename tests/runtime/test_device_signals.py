@@ -124,7 +124,10 @@ def swap_control_word(value: int) -> int:
     return int(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found)(value))
 
 
-@pytest.mark.skipif(native().arch != "x86_64", reason="MXCSR is of x86")
+@pytest.mark.skipif(
+    native().arch != "x86_64",
+    reason="the mode is set in MXCSR, a register that only x86-64 processors have",
+)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_subnormal_numbers_survive_other_libraries(threads: int) -> None:
     """Libraries that set flush-to-zero for the whole process do not change results."""

@@ -248,7 +248,7 @@ def test_a_full_disk_leaves_no_half_of_a_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")
+        pytest.skip("a disk without room is played by /dev/full, which this system has not")
     real = os.open
 
     def full(path: object, flags: int, *rest: int, **named: int) -> int:

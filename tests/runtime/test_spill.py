@@ -82,11 +82,8 @@ def test_nothing_of_a_model_that_was_let_go_holds_its_message(model):
     tensors = list(loaded.messages)
     assert [t.raw.ByteSize() > 0 for t in tensors] == [True] * 3  # two weights, a Constant
     before = model.SerializeToString()
-    messages = [t.raw for t in tensors]
     loaded.release()
-    kept = [t for t in tensors if t.raw.ByteSize()]
-    assert [t.numpy().tolist() for t in kept] == [[1.0] * 3]  # what a node holds may be asked for
-    assert all(kept[0].raw is not message for message in messages)  # a copy
+    assert not any(t.raw.ByteSize() for t in tensors)
     assert not loaded.messages
     assert not loaded.facts.declared.infos
     assert model.SerializeToString() == before  # it is the caller's

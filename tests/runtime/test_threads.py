@@ -108,11 +108,16 @@ def test_a_native_wait_is_used_here() -> None:
         assert parking_of(CpuDevice().isa).futex
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"),
+    reason="this system does not tell a process which processors its threads may run on",
+)
 def test_workers_are_kept_off_the_leaders_processor() -> None:
     allowed = os.sched_getaffinity(0)
-    if len(allowed) < 2 or not parking_of(CpuDevice().isa).futex:
-        pytest.skip("one processor")
+    if len(allowed) < 2:
+        pytest.skip("workers go to other processors than the leader's: here there is only one")
+    if not parking_of(CpuDevice().isa).futex:
+        pytest.skip("the loop that places workers waits by futex, a call that only Linux has")
     device = running(2)
     instance = device.load(mixed_plan())
     x = numbers(64 * WIDTH)
@@ -322,7 +327,7 @@ assert os.waitpid(child, 0)[1] == 4 << 8
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork a process")
 def test_children_of_a_fork_have_workers_of_their_own() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROLOGUE + FORK],

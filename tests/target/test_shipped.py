@@ -67,10 +67,15 @@ def generator() -> ModuleType:
 
 
 def test_the_list_of_kernels_is_that_of_the_recorded_release():
-    onnxruntime = pytest.importorskip("onnxruntime", reason="the list is read from onnxruntime")
+    onnxruntime = pytest.importorskip(
+        "onnxruntime", reason="the kernels are read from onnxruntime, which is not installed"
+    )
     tool = generator()
     if tool.recorded_version() != onnxruntime.__version__:
-        pytest.skip(f"recorded from onnxruntime {tool.recorded_version()}, another is installed")
+        pytest.skip(
+            f"the list holds the kernels of onnxruntime {tool.recorded_version()}; "
+            f"{onnxruntime.__version__} is installed, whose kernels may differ"
+        )
     assert tool.FILE.read_text(encoding="utf-8").endswith(tool.generated())
 
 
@@ -95,7 +100,9 @@ CASES = [
 @pytest.mark.parametrize(("domain", "name", "dtype"), CASES)
 def test_onnxruntime_has_what_the_target_says(domain, name, dtype):
     """A session of one node loads exactly where the target has the operator on that type."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="asks onnxruntime itself")
+    onnxruntime = pytest.importorskip(
+        "onnxruntime", reason="it is onnxruntime that is asked, and it is not installed"
+    )
     shapes = SHAPES.get(name, [[2, 2]])
     inputs = [
         helper.make_tensor_value_info(f"x{i}", ELEMENT[dtype], s) for i, s in enumerate(shapes)

@@ -31,7 +31,7 @@ class Case:
     span: Span
     spans: Mapping[str, Span]
     target: str | None = None
-    opset: int | None = None
+    opsets: tuple[int, ...] = ()  # each is a test of its own; none: that of the examples
     after: str | None = None
     rejects: str | None = None
     because: str | None = None
@@ -54,6 +54,7 @@ class RuleTest:
     text: str  # the model, in ONNX's text form
     span: Span
     case: Case | None = None  # None: an example inside the rule
+    opset: int | None = None  # of a model that does not give one; None: that of the examples
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,7 +32,7 @@ _NEARLY = ("cases.yaml", "cases.yml")
 def tests_of(pack: RulePack, rule: ast.Rule) -> tuple[RuleTest, ...]:
     """The tests of the rule. Raises `RewriteError` where files of cases have faults."""
     examples = (_example(rule, e, number) for number, e in enumerate(rule.examples, 1))
-    cases = (_case(case) for case in cases_of(pack) if case.rule == rule.name)
+    cases = (test for c in cases_of(pack) if c.rule == rule.name for test in tests_of_case(c))
     return (*examples, *cases)
 
 
@@ -41,9 +42,13 @@ def _example(rule: ast.Rule, example: ast.Example, number: int) -> RuleTest:
     return RuleTest(rule.name, name, example.fires, example.text, example.span)
 
 
-def _case(case: Case) -> RuleTest:
-    fires = case.rejects is None
-    return RuleTest(case.rule, f"case {case.name}", fires, case.before, case.span, case)
+def tests_of_case(case: Case) -> tuple[RuleTest, ...]:
+    """One test; of a case with several opsets one for each."""
+    name, fires = f"case {case.name}", case.rejects is None
+    one = RuleTest(case.rule, name, fires, case.before, case.span, case)
+    if len(case.opsets) < 2:
+        return (replace(one, opset=next(iter(case.opsets), None)),)
+    return tuple(replace(one, name=f"{name}, opset {n}", opset=n) for n in case.opsets)
 
 
 # --- files --------------------------------------------------------------------------------------

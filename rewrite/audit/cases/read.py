@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -30,7 +31,7 @@ KEYS: Mapping[str, str] = {
     "rule": "the rule that is tested",
     "name": "what the case shows, unique among the cases of the rule",
     "target": "the target to match for: a shipped one, or a .yaml file beside this one",
-    "opset": "the opset of a model without a header; else that of the examples",
+    "opset": "the opset of a model without a header, or a list of several; else that of the examples",
     "before": "the model, in ONNX's text form",
     "after": "the model that the rule makes of it; empty: `--update` fills it in",
     "rejects": "the code of the reason why the rule does not fire; empty: `--update` fills it in",
@@ -95,7 +96,8 @@ class _Reader:
         read: dict[str, Any] = {
             key: _READERS[key](self, value) for key, value in entry.values.items()
         }
-        if "opset" in read and has_header(read.get("before", "")):
+        read["opsets"] = read.pop("opset", ())
+        if read["opsets"] and has_header(read.get("before", "")):
             message = "`opset` means nothing where the model has a header"
             self.errors.add("RW710", message, entry.spans["opset"], "it imports its own opsets")
         if len(self.errors.found) > before:
@@ -184,8 +186,14 @@ class _Reader:
     def fired(self, node: yaml.Node) -> int:
         return self.whole(node, 1, 100_000)
 
-    def opset(self, node: yaml.Node) -> int:
-        return self.whole(node, OLDEST_OPSET, self.newest)
+    def opsets(self, node: yaml.Node) -> tuple[int, ...]:
+        items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        faults = len(self.errors.found)
+        found = tuple(self.whole(item, OLDEST_OPSET, self.newest) for item in items)
+        sorted_once = bool(found) and all(a < b for a, b in pairwise(found))
+        if len(self.errors.found) == faults and not sorted_once:
+            self.bad(node, "an opset, or a list of opsets in their order,")
+        return found
 
     def graph(self, node: yaml.Node) -> str:
         return OPEN if is_null(node) else self.text(node)
@@ -239,7 +247,7 @@ _READERS: Mapping[str, Callable[[_Reader, yaml.Node], object]] = {
     "rule": _Reader.rule,
     "name": _Reader.title,
     "target": _Reader.title,
-    "opset": _Reader.opset,
+    "opset": _Reader.opsets,
     "before": _Reader.text,
     "after": _Reader.graph,
     "rejects": _Reader.reason,

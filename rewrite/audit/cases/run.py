@@ -65,9 +65,7 @@ def models_of(pack: RulePack, rule: ast.Rule) -> Iterator[TestModel]:
 
 def _opset(pack: RulePack, rule: ast.Rule, test: RuleTest) -> int:
     """The opset of a model that does not give one."""
-    if test.case is not None and test.case.opset is not None:
-        return test.case.opset
-    return opset_of(pack, rule)
+    return opset_of(pack, rule) if test.opset is None else test.opset
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +95,20 @@ class RuleRunner:
         self.targets = tuple(targets if asks_target(rule) else targets[:1])
         alone = replace(pack, rules=(replace(rule, over=()),))
         self.entries = matching.compile_pack(alone)
-        self.matchers = self._matchers(self.entries)
+        self._matchers: dict[str, matching.Matcher] = {}
 
-    def _matchers(self, entries: Sequence[matching.Entry]) -> Matchers:
-        return tuple((target, matching.Matcher(entries, target)) for target in self.targets)
+    def matchers_for(
+        self, test: RuleTest, entries: Sequence[matching.Entry] | None = None
+    ) -> Matchers:
+        """Of the rule (or of `entries`) under the target that the test names, else under all."""
+        only = target_of(test)
+        targets = self.targets if only is None else (only,)
+        if entries is not None:
+            return tuple((target, matching.Matcher(entries, target)) for target in targets)
+        for target in targets:
+            if target.name not in self._matchers:
+                self._matchers[target.name] = matching.Matcher(self.entries, target)
+        return tuple((target, self._matchers[target.name]) for target in targets)
 
     @cached_property
     def written(self) -> Sequence[matching.Entry]:
@@ -121,6 +129,10 @@ class RuleRunner:
 
     def run(self, test: RuleTest) -> Outcome:
         """One test; what does not hold is the `problem` of the outcome."""
+        return self.run_and_show(test)[0]
+
+    def run_and_show(self, test: RuleTest) -> tuple[Outcome, onnx.ModelProto | None]:
+        """One test, and what the rule makes of its model; None where it does not fire."""
         start = time.process_time()
         one = _One(self, test)
         finding = None
@@ -132,7 +144,8 @@ class RuleRunner:
         finally:
             patience.reset(token)
         seconds = time.process_time() - start
-        return Outcome(test, finding, one.runtime, one.refined, seconds)
+        outcome = Outcome(test, finding, one.runtime, one.refined, seconds)
+        return outcome, one.after
 
 
 class _One:
@@ -145,16 +158,24 @@ class _One:
         self.opset = _opset(runner.pack, runner.rule, test)
         self.runtime = ""
         self.refined = False
+        self.applied: Applied | None = None  # where the rule fires
+
+    @cached_property
+    def after(self) -> onnx.ModelProto | None:
+        """What the rule makes of the model."""
+        return None if self.applied is None else io.to_proto(self.applied.loaded)
 
     def run(self) -> None:
         before = self._model()
-        matchers = self._matchers(self.runner.entries)
+        matchers = self.runner.matchers_for(self.test)
         tried = []
         for target, matcher in matchers:
             applied = self._apply(before, target, matcher)
             if not applied.fired:
                 tried.append(applied)
-            elif self.test.fires:
+                continue
+            self.applied = applied
+            if self.test.fires:
                 self._fired(before, applied)
                 return
             else:
@@ -164,19 +185,12 @@ class _One:
         elif self.test.case is not None:
             check_reason(self.test.case, self._reasons(before, tried))
 
-    def _matchers(self, entries: Sequence[matching.Entry]) -> Matchers:
-        """Those of the runner, or that of the target which the case names."""
-        only = target_of(self.test)
-        if only is not None:
-            return ((only, matching.Matcher(entries, only)),)
-        if entries is self.runner.entries:
-            return self.runner.matchers
-        return tuple((t, matching.Matcher(entries, t)) for t in self.runner.targets)
-
     def _silent(self, before: onnx.ModelProto, tried: Sequence[Applied]) -> None:
         """A rule that should fire and does not: only conditions that a pack has added may do so."""
-        written = self._matchers(self.runner.written) if self.runner.written else ()
-        self.refined = any(self._apply(before, t, m).fired for t, m in written)
+        written = self.runner.written
+        self.refined = bool(written) and any(
+            self._apply(before, t, m).fired for t, m in self.runner.matchers_for(self.test, written)
+        )
         if self.refined:
             return
         told = listed(self._reasons(before, tried))
@@ -217,7 +231,8 @@ class _One:
         case = self.test.case
         if case is None and not self.runner.numbers:
             return
-        after = io.to_proto(applied.loaded)
+        after = self.after
+        assert after is not None
         if case is not None:
             check_count(case, applied.journal)
             check_graph(case, after, self.opset)

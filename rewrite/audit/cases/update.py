@@ -7,6 +7,7 @@ block literals: YAML's own form for text that a person reads line by line.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,15 @@ def updated(text: str, file: str, changes: Sequence[Change]) -> tuple[str, list[
     cases = {(n.start_mark.line + 1, n.start_mark.column + 1): n for n in root.value}
     edits: list[_Edit] = []
     refused: list[Diagnostic] = []
+    places = Counter((change.line, change.column, change.key) for change in changes)
     for change in changes:
         case = cases[change.line, change.column]
-        if case.flow_style:
+        if places[change.line, change.column, change.key] > 1:
+            message = f"the opsets of the case do not agree about `{change.key}`"
+            span = span_of(case, file)
+            hint = "write a case for each form that it takes"
+            refused.append(Diagnostic("RW717", message, span, hint))
+        elif case.flow_style:
             span = span_of(case, file)
             message = f"`{change.key}` cannot be written into a case in braces"
             refused.append(Diagnostic("RW717", message, span, "write one `key: value` per line"))

@@ -25,6 +25,7 @@ from rewrite.audit.compare import measure
 from rewrite.audit.feeds import Array, epsilon, is_float, perturbed
 from rewrite.audit.instances.draft import Draft, array_of, dtype_of
 from rewrite.audit.runtimes import CannotRunError, runners, source_of
+from rewrite.audit.verify import change
 from rewrite.engine.ledger import Bound
 from rewrite.ops.dtypes import finfo
 from rewrite.schema import DTYPE_OF
@@ -183,7 +184,7 @@ def conditioning(original: Original, run: Run) -> float:
         except CannotRunError:
             continue
         for a, b in zip(run.outputs, outputs, strict=True):
-            largest = max(largest, _change(a, b) / step)
+            largest = max(largest, change(a, b) / step)
     return min(largest, _MOST_FACTOR)
 
 
@@ -194,17 +195,3 @@ def _perturbed(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
         if is_float(array):
             draft.set_constant(name, array)
     return draft.model
-
-
-def _change(a: Array | None, b: Array | None) -> float:
-    """Largest change relative to the largest magnitude; 0 where nothing can be compared."""
-    if a is None or b is None or a.shape != b.shape or not a.size:
-        return 0.0
-    if not (is_float(a) or a.dtype.kind in "iu"):
-        return 0.0
-    old, new = a.astype(np.float64), b.astype(np.float64)
-    finite = np.isfinite(old) & np.isfinite(new)
-    if not finite.any():
-        return 0.0
-    magnitude = float(np.abs(old[finite]).max())
-    return float(np.abs(old - new)[finite].max()) / magnitude if magnitude else 0.0

@@ -17,9 +17,8 @@ from rewrite import resources
 from rewrite.audit.cases.find import cases_of
 from rewrite.audit.claims.pool import verified
 from rewrite.audit.claims.result import RuleResult
-from rewrite.audit.claims.task import Task
+from rewrite.audit.claims.task import Ended, Failed, Task
 from rewrite.audit.instances.instance import Budget
-from rewrite.engine.ledger import Bound
 from rewrite.errors import Collector, RewriteError, error
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack, load_pack
@@ -102,22 +101,8 @@ def verify(
     ]
     for task, result, crashes in verified(tasks, jobs, tell):
         unit = chosen[task.number]
-        if isinstance(result, RuleResult):
-            yield replace(result, crashes=crashes)
-        elif crashes:
-            yield _given_up(unit, crashes)
-        else:
-            raise RuntimeError(f"the verification of {task.rule} failed: {result}")
-
-
-def _given_up(unit: Unit, crashes: tuple[str, ...]) -> RuleResult:
-    claim = unit.rule.claim
-    return RuleResult(
-        pack=unit.pack.origins[unit.rule.name].pack,
-        rule=unit.rule.name,
-        claim="certified" if claim.kind == "certified" else str(Bound.of(claim)),
-        status="crashed",
-        how=f"is not verified: {len(crashes)} processes died, the last one while {crashes[-1]}",
-        span=unit.rule.span,
-        crashes=crashes,
-    )
+        if isinstance(result, Failed):
+            raise RuntimeError(f"the verification of {task.rule} failed: {result.text}")
+        if isinstance(result, Ended):
+            result = RuleResult.of(unit.pack, unit.rule, result.status, result.how)
+        yield replace(result, crashes=crashes)

@@ -14,7 +14,7 @@ sum of what the applications claim, and come to an end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -35,8 +35,6 @@ from rewrite.match.matcher import Matcher
 _LIMITS = Limits(applications=300, seconds=10.0, nodes=400)
 _OPTIONS = Options(fold=False, tidy=False)
 _SEARCH = 0.6  # of the seconds, for models
-
-Watch = Callable[[str, str, str], None]  # two rules, what is about to be done
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,47 +85,56 @@ class PackPairs:
     results: tuple[PairResult, ...]
     seconds: float = field(default=0.0, compare=False)  # of the processor
 
+    def with_results(self, results: Sequence[PairResult], seconds: float) -> PackPairs:
+        """What there is when some of the pairs were tried."""
+        late = self.late - len(results)
+        return replace(self, late=late, results=tuple(results), seconds=seconds)
+
+
+# What is about to be done, in words; what is known: at first of the pack, then of each pair.
+Tell = Callable[[str | PackPairs | PairResult], None]
+
 
 def pairs_of(
     folder: Path,
     seconds: float,
     only: frozenset[str] = frozenset(),
-    watch: Watch = lambda one, other, doing: None,
+    tell: Tell = lambda said: None,
 ) -> PackPairs:
     """The pairs with a rule of the pack itself; `only` those with one of these, if there are any.
 
-    Raises `RewriteError` where the pack does not load.
+    Between two pairs it ends when the time is over; for a pair without an end, the caller is told
+    (`tell`) what there is so far. Raises `RewriteError` where the pack does not load.
     """
     begin = time.process_time()
     work = Touching.of(open_pack(folder))
     known = {pair for pair in touching(work) if not only or not only.isdisjoint(pair)}
     searched = work.find(begin + seconds * _SEARCH)
     found = {p: at for p, at in work.places.items() if not only or not only.isdisjoint(p)}
+    unmet = len(known - found.keys())
+    late, unmet = (0, unmet) if searched else (unmet, 0)
+    total = len(known | found.keys())
+    begun = PackPairs(work.subject.pack.name, total, unmet, late + len(found), ())
+    tell(begun)
     results: list[PairResult] = []
-    late = 0
     for pair, places in found.items():
         if time.process_time() >= begin + seconds:
-            late += 1
-            continue
-        results.append(_tried(work, pair, places, watch))
-    unmet = len(known - found.keys())
-    if not searched:
-        late, unmet = late + unmet, 0
-    total = len(known | found.keys())
-    spent = time.process_time() - begin
-    return PackPairs(work.subject.pack.name, total, unmet, late, tuple(results), spent)
+            break
+        results.append(_tried(work, pair, places, tell))
+        tell(results[-1])
+    return begun.with_results(results, time.process_time() - begin)
 
 
 # --- trying ------------------------------------------------------------------------------------
 
 
-def _tried(work: Touching, pair: tuple[str, str], places: list[Place], watch: Watch) -> PairResult:
+def _tried(work: Touching, pair: tuple[str, str], places: list[Place], tell: Tell) -> PairResult:
     rule = work.rules[pair[0] if pair[0] in work.subject.written else pair[1]]
     result = PairResult(work.subject.pack.name, pair, rule.span, "sampled")
     for place in places:
         result = replace(result, models=result.models + 1)
         for first, second in (pair, pair[::-1]):
-            watch(*pair, f"on {place.label}, {first} first")
+            tell(f"{pair[0]} and {pair[1]} on {place.label}, {first} first")
             result = _order(work, place, first, second, result)
             if not result.ok:
                 return result

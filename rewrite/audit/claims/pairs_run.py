@@ -1,23 +1,24 @@
 """Pairs of several packs, each pack in a process of its own.
 
 In: folders, seconds of processor time for all of them, a number of processes. Out: `PackPairs` in
-the order of the folders; `Crashed` for a pack whose process ended.
+the order of the folders; `Crashed` for a pack whose process ended. One whose time is over in the
+middle of a pair ends, too (`clock`): the pairs left are `late`.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
 
-from rewrite.audit import interrupts
-from rewrite.audit.claims.pairs import PackPairs, pairs_of
+from rewrite.audit import clock, interrupts
+from rewrite.audit.claims.pairs import PackPairs, PairResult, pairs_of
 from rewrite.audit.claims.task import Failed
 from rewrite.audit.claims.worker import begin
 
@@ -25,10 +26,10 @@ LEAST_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
-    """Told before two rules are run on a model: what ends the process is then known."""
+class _Done:
+    """All that there is of a pack; a `PackPairs` alone is what there is before pairs are tried."""
 
-    words: str
+    pairs: PackPairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +86,28 @@ def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed
     with interrupts.held():
         process.start()
     theirs.close()
+    folder, seconds, _ = task
+    begun: PackPairs | None = None
+    results: list[PairResult] = []
     last = ""
     try:
         while True:
             answer = ours.recv()
             if isinstance(answer, Failed):
-                raise RuntimeError(f"the pairs of {task[0]} failed: {answer.text}")
+                raise RuntimeError(f"the pairs of {folder} failed: {answer.text}")
+            if isinstance(answer, _Done):
+                return answer.pairs
             if isinstance(answer, PackPairs):
-                return answer
-            last = answer.words
+                begun = answer
+            elif isinstance(answer, PairResult):
+                results.append(answer)
+            else:
+                last = answer
     except EOFError:
-        return Crashed(task[0].name, last)
+        process.join()
+        if begun is not None and clock.ran_out(process.exitcode):
+            return begun.with_results(results, seconds)
+        return Crashed(folder.name, last)
     finally:
         process.kill()
         process.join()
@@ -103,11 +115,14 @@ def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed
 
 def _work(pipe: Connection, folder: Path, seconds: float, only: frozenset[str]) -> None:
     begin()
+    end = time.process_time() + seconds
+
+    def tell(said: str | PackPairs | PairResult) -> None:
+        pipe.send(said)
+        if isinstance(said, str):
+            clock.end_at(end)
+
     try:
-        pipe.send(pairs_of(folder, seconds, only, partial(_tell, pipe)))
+        pipe.send(_Done(pairs_of(folder, seconds, only, tell)))
     except Exception:  # noqa: BLE001 - the parent tells it
         pipe.send(Failed(traceback.format_exc(limit=-3)))
-
-
-def _tell(pipe: Connection, one: str, other: str, doing: str) -> None:
-    pipe.send(Doing(f"{one} and {other} {doing}"))

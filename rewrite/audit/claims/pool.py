@@ -2,7 +2,8 @@
 
 In: `Task`s, a number of processes. Out: `(task, result)` in the order of the tasks. A rule whose
 process dies is verified again without the instance that it died on; after `MOST_CRASHES` it is
-given up. A process that says nothing for `PATIENCE` seconds is ended, which counts as a crash.
+given up, and at once where its time was over. A process that says nothing for `PATIENCE` seconds is
+ended, which counts as a crash.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from rewrite.audit import interrupts
+from rewrite.audit import clock, interrupts
 from rewrite.audit.claims.result import RuleResult
-from rewrite.audit.claims.task import Doing, Failed, Task
+from rewrite.audit.claims.task import Doing, Ended, Failed, Task
 from rewrite.audit.claims.worker import work
 
 MOST_CRASHES = 4
 PATIENCE = 300.0  # wall time; one step takes milliseconds
 _POLL = 1.0
 
-Done = tuple[Task, RuleResult | str, tuple[str, ...]]  # a string: an exception of ours
+Done = tuple[Task, RuleResult | Ended | Failed, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -104,8 +105,11 @@ def _hear(pool: _Pool, worker: _Worker) -> None:
         worker.doing = answer
         return
     worker.task = None
-    text = answer.text if isinstance(answer, Failed) else answer
-    pool.finished[task.number] = (task, text, tuple(pool.crashes.get(task.number, ())))
+    _finish(pool, task, answer)
+
+
+def _finish(pool: _Pool, task: Task, result: RuleResult | Ended | Failed) -> None:
+    pool.finished[task.number] = (task, result, tuple(pool.crashes.get(task.number, ())))
 
 
 def _crashed(pool: _Pool, worker: _Worker, how: str) -> None:
@@ -115,10 +119,18 @@ def _crashed(pool: _Pool, worker: _Worker, how: str) -> None:
     worker.process.kill()
     worker.process.join()
     pool.workers[pool.workers.index(worker)] = _start()
-    where = f"{doing.doing}, on {doing.words}: " if doing else ""
-    crashes = pool.crashes.setdefault(task.number, [])
-    crashes.append(where + how)
-    if doing is None or len(crashes) >= MOST_CRASHES:
-        pool.finished[task.number] = (task, f"crashed: {crashes[-1]}", tuple(crashes))
-        return
-    pool.waiting.appendleft(replace(task, skip=task.skip | {doing.instance}))
+    is_late = clock.ran_out(worker.process.exitcode)
+    if not is_late:
+        crash = f"{doing}: {how}" if doing else how
+        pool.crashes.setdefault(task.number, []).append(crash)
+    if doing is not None and doing.found is not None:
+        _finish(pool, task, doing.found)
+    elif is_late:
+        over = f"{task.budget.seconds:g} s of processor time were over"
+        _finish(pool, task, Ended("undecided", f"is undecided: {over} while {doing}"))
+    elif doing is None or len(pool.crashes[task.number]) >= MOST_CRASHES:
+        crashes = pool.crashes[task.number]
+        died = f"{len(crashes)} processes died, the last one while {crashes[-1]}"
+        _finish(pool, task, Ended("crashed", f"is not verified: {died}"))
+    else:
+        pool.waiting.appendleft(replace(task, skip=task.skip | {doing.instance}))

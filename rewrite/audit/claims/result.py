@@ -1,6 +1,6 @@
 """What is known of a rule after it was verified.
 
-In: nothing. Out: `RuleResult`, and its diagnostic where the rule did not pass.
+In: nothing. Out: `Counts`, `RuleResult`, and its diagnostic where the rule did not pass.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rewrite.audit.claims.counterexample import Counterexample
+from rewrite.engine.ledger import Bound
 from rewrite.errors import Diagnostic, Span
+from rewrite.lang import ast
+from rewrite.lang.pack import RulePack
 
 # proved, sampled: passed. refuted: a counterexample. undecided: the budget ended first. silent: it
 # fires on no instance. unrun: nothing runs the models on which it fires. crashed: a runtime ended
@@ -26,18 +29,11 @@ CODES: dict[Status, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RuleResult:
-    """`how`: the evidence in words. `instances`: models tried; `fired`: of those the rule applied
-    to; `runs`: inputs they were compared on; `whole`: models that were run on all inputs there
-    are; `outside`: runs that differ and that the claim does not speak of; `unrun`: models that
-    nothing runs; `crashes`: what ended a process, and on which instance."""
+class Counts:
+    """`instances`: models tried; `fired`: of those the rule applied to; `runs`: inputs they were
+    compared on; `whole`: models that were run on all inputs there are; `outside`: runs that differ
+    and that the claim does not speak of; `unrun`: models that nothing runs."""
 
-    pack: str
-    rule: str
-    claim: str
-    status: Status
-    how: str
-    span: Span
     instances: int = 0
     fired: int = 0
     runs: int = 0
@@ -46,8 +42,38 @@ class RuleResult:
     unrun: int = 0
     targets: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
+
+
+NOTHING = Counts()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """`how`: the evidence in words; `crashes`: what ended a process, and on which instance."""
+
+    pack: str
+    rule: str
+    claim: str
+    status: Status
+    how: str
+    span: Span
+    counts: Counts = NOTHING
     counterexample: Counterexample | None = field(default=None, repr=False)
     crashes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        pack: RulePack,
+        rule: ast.Rule,
+        status: Status,
+        how: str,
+        counts: Counts = NOTHING,
+    ) -> RuleResult:
+        """Of a rule of the pack, named after the pack that it is written in."""
+        claim = "certified" if rule.claim.kind == "certified" else str(Bound.of(rule.claim))
+        origin = pack.origins[rule.name].pack
+        return cls(origin, rule.name, claim, status, how, rule.span, counts)
 
     @property
     def ok(self) -> bool:
@@ -61,6 +87,7 @@ class RuleResult:
         return Diagnostic(code, f"`{self.rule}` {self.how}", self.span, _HINTS[self.status])
 
     def to_json(self) -> dict[str, object]:
+        counts = self.counts
         found: dict[str, object] = {
             "pack": self.pack,
             "rule": self.rule,
@@ -70,14 +97,14 @@ class RuleResult:
             "code": CODES.get(self.status),
             "file": self.span.file,
             "line": self.span.line,
-            "instances": self.instances,
-            "fired": self.fired,
-            "runs": self.runs,
-            "exhausted": self.whole,
-            "outside_the_claim": self.outside,
-            "not_run": self.unrun,
-            "targets": list(self.targets),
-            "runtimes": list(self.runtimes),
+            "instances": counts.instances,
+            "fired": counts.fired,
+            "runs": counts.runs,
+            "exhausted": counts.whole,
+            "outside_the_claim": counts.outside,
+            "not_run": counts.unrun,
+            "targets": list(counts.targets),
+            "runtimes": list(counts.runtimes),
             "crashes": list(self.crashes),
         }
         if self.counterexample is not None:

@@ -24,8 +24,8 @@ from rewrite.audit.instances.alone import Alone
 from rewrite.audit.instances.draft import Draft, array_of, dims_of, value_info
 from rewrite.audit.instances.instance import Instance
 from rewrite.audit.instances.registry import Change
-from rewrite.audit.instances.variations.constants import put
-from rewrite.audit.instances.variations.shapes import resize
+from rewrite.audit.instances.variations.attributes import remove_attribute
+from rewrite.audit.instances.variations.shapes import reshape, resize, set_dim
 from rewrite.engine.completion import Completer
 from rewrite.graph import io
 from rewrite.schema import DTYPES, Type
@@ -113,7 +113,7 @@ def _fewer_parts(draft: Draft) -> Iterator[Change]:
     for index, node in enumerate(draft.nodes):
         for attribute in node.attribute:
             label = f"{node.op_type} without {attribute.name}"
-            yield Change(label, partial(_drop_attribute, index=index, name=attribute.name))
+            yield Change(label, partial(remove_attribute, index=index, name=attribute.name))
 
 
 def _smaller(draft: Draft) -> Iterator[Change]:
@@ -128,23 +128,23 @@ def _smaller(draft: Draft) -> Iterator[Change]:
         for place, dim in enumerate(dims or ()):
             if dim != 1 and dim != 0:
                 for new in (1, 2):
-                    yield Change("smaller", partial(_set, name=given.name, place=place, dim=new))
+                    yield Change("smaller", partial(set_dim, name=given.name, place=place, dim=new))
         if dims:
-            yield Change("rank", partial(_rank, name=given.name, dims=dims[1:]))
+            yield Change("rank", partial(reshape, name=given.name, dims=dims[1:]))
         elif dims is None:
-            yield Change("rank", partial(_rank, name=given.name, dims=[2]))
+            yield Change("rank", partial(reshape, name=given.name, dims=[2]))
     for constant in draft.constants():
         array = array_of(constant)
         if array.size > 1:
             one = array.reshape(-1)[:1].reshape(())
-            yield Change("one element", partial(put, name=constant.name, array=one))
+            yield Change("one element", partial(Draft.set_constant, name=constant.name, array=one))
 
 
 def _plainer(draft: Draft) -> Iterator[Change]:
     for constant in draft.constants():
         array = array_of(constant)
         for plain in _plain(array):
-            yield Change("plainer", partial(put, name=constant.name, array=plain))
+            yield Change("plainer", partial(Draft.set_constant, name=constant.name, array=plain))
 
 
 def _plain(array: Array) -> Iterator[Array]:
@@ -192,7 +192,7 @@ def _cut_above(draft: Draft, index: int, types: dict[str, Type]) -> bool:
         )
         draft.graph.input.append(value_info(name, DTYPES[found.dtype], dims))
     draft.graph.node.remove(node)
-    _drop_unused(draft)
+    draft.drop_unused()
     return True
 
 
@@ -210,50 +210,12 @@ def _cut_below(draft: Draft, index: int) -> bool:
     del draft.graph.output[:]
     for name in dict.fromkeys([*kept, *computed]):
         draft.graph.output.append(onnx.ValueInfoProto(name=name))
-    _drop_unused(draft)
+    draft.drop_unused()
     return True
 
 
-def _drop_output(draft: Draft, name: str) -> bool:
+def _drop_output(draft: Draft, name: str) -> None:
     kept = [v for v in draft.graph.output if v.name != name]
     del draft.graph.output[:]
     draft.graph.output.extend(kept)
-    used = {n for node in draft.nodes for n in node.input} | {v.name for v in kept}
-    for node in draft.nodes:
-        if not any(o in used for o in node.output):
-            draft.graph.node.remove(node)
-    _drop_unused(draft)
-    return True
-
-
-def _drop_unused(draft: Draft) -> None:
-    """Inputs and constants that no node reads, bodies of nodes included."""
-    text = {n for node in draft.nodes for n in node.input}
-    for node in draft.nodes:
-        if any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
-            return
-    for constant in draft.constants():
-        if constant.name not in text:
-            draft.drop_constant(constant.name)
-    for given in list(draft.graph.input):
-        if given.name not in text:
-            draft.graph.input.remove(given)
-
-
-def _drop_attribute(draft: Draft, index: int, name: str) -> None:
-    node = draft.graph.node[index]
-    kept = [a for a in node.attribute if a.name != name]
-    del node.attribute[:]
-    node.attribute.extend(kept)
-
-
-def _set(draft: Draft, name: str, place: int, dim: int) -> None:
-    given = draft.input(name)
-    assert given is not None
-    given.type.tensor_type.shape.dim[place].dim_value = dim
-
-
-def _rank(draft: Draft, name: str, dims: list[int | str | None]) -> None:
-    given = draft.input(name)
-    assert given is not None
-    given.CopyFrom(value_info(name, given.type.tensor_type.elem_type, dims))
+    draft.drop_dead()

@@ -21,11 +21,11 @@ from rewrite.audit.instances.alone import Alone
 from rewrite.audit.instances.draft import Draft
 from rewrite.audit.lint import graft
 from rewrite.audit.lint.subject import Subject
-from rewrite.audit.lint.witness import Found, Witness, matches_in
+from rewrite.audit.lint.witness import Found, Witness, matches_in, overlapping, places_of
 from rewrite.errors import RewriteError
 from rewrite.graph import io
-from rewrite.graph.uses import nodes_of
 from rewrite.lang import ast
+from rewrite.lang.kinds import MAKES_NODES
 from rewrite.lang.vocabulary import PHASES
 from rewrite.match.form import Op, Operator
 from rewrite.match.matcher import Entry, Matcher, compile_pack
@@ -35,7 +35,6 @@ from rewrite.target.target import Target
 
 MOST_MODELS = 2  # for one pair
 _MOST_TRIALS = 6  # to put a model together for one pair
-_INFIX = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +133,8 @@ def _made(rule: ast.Rule, looked: frozenset[Operator]) -> frozenset[Operator]:
             stack += [arm.value for arm in part.arms]
         elif isinstance(part, ast.Binary):
             stack += [part.left, part.right]
-            if part.operator in _INFIX:
-                found.add(("", _INFIX[part.operator]))
+            if part.operator in MAKES_NODES:
+                found.add(("", MAKES_NODES[part.operator]))
         elif isinstance(part, ast.Unary):
             stack.append(part.operand)
             found.add(("", "Neg"))
@@ -189,54 +188,31 @@ def _glued(work: Touching, end: float) -> bool:
     """
     for target, matcher in work.subject.matchers:
         places = [p for w in work.subject.witnesses if w.fires for p in _nodes(w, matcher)]
-        ends: dict[Operator, list[graft.Place]] = {}
-        for place in places:
-            if place.output == place.anchor:
-                ends.setdefault(place.operator, []).append(place)
         trials: Counter[tuple[str, str]] = Counter()
-        for upper in places:
-            for lower in ends.get(upper.operator, ()):
-                if time.process_time() >= end:
-                    return False
-                pair = work.pair(upper.rule, lower.rule)
-                if upper.rule == lower.rule or not work.is_own(*pair) or pair in work.places:
-                    continue
-                if upper.type.dtype != lower.type.dtype or trials[pair] >= _MOST_TRIALS:
-                    continue
-                trials[pair] += 1
-                model = _together(upper, lower)
-                if model is not None and _both_match(work, model, target, pair):
-                    label = f"{upper.label}, on {lower.label}"
-                    work.add(*pair, Place(label, model, target, made=True))
+        for upper, lower in graft.stacked(places):
+            if time.process_time() >= end:
+                return False
+            pair = work.pair(upper.rule, lower.rule)
+            if not work.is_own(*pair) or pair in work.places:
+                continue
+            if upper.type.dtype != lower.type.dtype or trials[pair] >= _MOST_TRIALS:
+                continue
+            trials[pair] += 1
+            model = _together(upper, lower)
+            if model is not None and _both_match(work, model, target, pair):
+                label = f"{upper.label}, on {lower.label}"
+                work.add(*pair, Place(label, model, target, made=True))
     return True
 
 
-def _nodes(witness: Witness, matcher: Matcher) -> Iterator[graft.Place]:
+def _nodes(witness: Witness, matcher: Matcher) -> list[graft.Place]:
     """The nodes of the match of an example's own rule."""
     loaded = witness.load()
-    if loaded is None or witness.model is None:
-        return
+    if loaded is None:
+        return []
     found = (f for phase in PHASES for f in matches_in(loaded, matcher, phase))
     mine = next((f for f in found if f.match.rule.name == witness.rule), None)
-    if mine is None:
-        return
-    values = [v for n in nodes_of(loaded.model.graph) for v in (*n.inputs, *n.outputs)]
-    types = {str(v.name): loaded.facts.type(v) for v in values if v is not None}
-    matched = frozenset(str(node.outputs[0].name) for node in mine.match.nodes)
-    for node in mine.match.nodes:
-        output = str(node.outputs[0].name)
-        if output in types:
-            operator = (node.domain, node.op_type)
-            yield graft.Place(
-                witness.rule,
-                witness.label,
-                witness.model,
-                output,
-                operator,
-                matched,
-                mine.anchor,
-                types,
-            )
+    return [] if mine is None else places_of(mine, witness, loaded)
 
 
 def _together(upper: graft.Place, lower: graft.Place) -> onnx.ModelProto | None:
@@ -251,11 +227,4 @@ def _both_match(
 ) -> bool:
     """Whether the two rules match with a node in common."""
     matcher = Matcher(tuple(work.entries[name] for name in pair), target)
-    found = list(_matches(model, matcher))
-    for one in found:
-        for other in found:
-            if one.match.rule is not other.match.rule:
-                nodes = {n.outputs[0].name for n in one.match.nodes}
-                if not nodes.isdisjoint(n.outputs[0].name for n in other.match.nodes):
-                    return True
-    return False
+    return any(True for _ in overlapping(list(_matches(model, matcher))))

@@ -16,8 +16,7 @@ from rewrite.lang.walk import nodes
 from rewrite.match import form as f
 from rewrite.match import structure
 from rewrite.match.rule import CompiledRule
-
-Operand = ir.Value | None
+from rewrite.match.walk import Operand
 
 
 def commuting(pattern: f.Pattern) -> dict[int, str]:

@@ -6,7 +6,7 @@ inference of an operator of the pattern refuses, at every opset of the rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,18 +19,11 @@ from rewrite.lang import ast
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.match import form as f
 from rewrite.match.items import Atom
+from rewrite.match.operators import COMPARE
 from rewrite.schema import DTYPES, OpSchema
 
 _PARTNERS = 8  # ranks of another operand that are tried with it
 _MOST = 12  # ranks that are looked at: what fails at this one fails at any larger one
-_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
 
 
 def false_ranks_of_shape(shape: f.ShapeTest, names: Sequence[str]) -> tuple[int, ...]:
@@ -48,12 +41,12 @@ def false_ranks_of_shape(shape: f.ShapeTest, names: Sequence[str]) -> tuple[int,
 def false_ranks_of_atom(atom: Atom) -> tuple[str, tuple[int, ...]]:
     """The value whose rank the atom is about, and the ranks at which it does not hold."""
     expr = atom.expr
-    if not isinstance(expr, ast.Binary) or expr.operator not in _COMPARE:
+    if not isinstance(expr, ast.Binary) or expr.operator not in COMPARE:
         return "", ()
     name, number = _rank_of(expr.left), expr.right
     if not name or not isinstance(number, ast.Constant) or not isinstance(number.value, int):
         return "", ()
-    holds = _COMPARE[expr.operator]
+    holds = COMPARE[expr.operator]
     found = [r for r in range(_MOST + 1) if holds(r, number.value) is atom.negated]
     return name, () if _MOST in found else tuple(found)
 

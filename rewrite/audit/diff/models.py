@@ -17,9 +17,10 @@ import numpy as np
 import onnx_ir as ir
 
 from rewrite.engine.report import running
+from rewrite.graph import types
 from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
-from rewrite.schema import Type
+from rewrite.schema import Dim, Type
 
 Report = dict[str, Any]
 LEDGER = "rewrite.ledger"
@@ -143,11 +144,17 @@ def _contradict(old: Type, new: Type) -> bool:
     if len(old.shape) != len(new.shape):
         return True
     pairs = zip(old.shape, new.shape, strict=True)
-    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+    return any(a != b and _is_given(a) and _is_given(b) for a, b in pairs)
+
+
+def _is_given(dim: Dim) -> bool:
+    """Whether the model says the size, as a number or by a name of its own."""
+    return isinstance(dim, int) or not (types.says_nothing(dim) or types.is_made_up(dim))
 
 
 def _words(kind: Type) -> str:
-    shape = "" if kind.shape is None else "[" + ", ".join(map(str, kind.shape)) + "]"
+    sizes = [str(dim) if _is_given(dim) else "?" for dim in kind.shape or ()]
+    shape = "" if kind.shape is None else "[" + ", ".join(sizes) + "]"
     return f"{kind.dtype or '?'}{shape}"
 
 
@@ -205,8 +212,9 @@ def _digest(tensor: ir.TensorProtocol) -> str:
 
 
 def _signature(loaded: LoadedModel) -> Report:
+    """Inputs and outputs with their types."""
     return {
-        side: [f"{value.name}: {loaded.facts.type(value).dtype or '?'}" for value in values]
+        side: [f"{value.name}: {_words(loaded.facts.type(value))}" for value in values]
         for side, values in (
             ("inputs", loaded.model.graph.inputs),
             ("outputs", loaded.model.graph.outputs),

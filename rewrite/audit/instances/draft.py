@@ -113,6 +113,35 @@ class Draft:
         del self.graph.initializer[:]
         self.graph.initializer.extend(kept)
 
+    # --- what nothing needs --------------------------------------------------------------------
+
+    def drop_dead(self) -> None:
+        """Nodes that nothing reads, and then constants and inputs."""
+        while True:
+            used = self._used()
+            dead = [n for n in self.nodes if not any(o in used for o in n.output)]
+            if not dead:
+                break
+            for node in dead:
+                self.graph.node.remove(node)
+        self.drop_unused()
+
+    def drop_unused(self) -> None:
+        """Constants and inputs that nothing reads."""
+        used = self._used()
+        for constant in self.constants():
+            if constant.name not in used:
+                self.drop_constant(constant.name)
+        for given in list(self.graph.input):
+            if given.name not in used:
+                self.graph.input.remove(given)
+
+    def _used(self) -> set[str]:
+        """Names that nodes read, those inside of nodes too, or that are outputs."""
+        inner = list(graphs(self.graph))
+        read = {name for graph in inner for node in graph.node for name in node.input}
+        return read | {value.name for graph in inner for value in graph.output}
+
     # --- the end -------------------------------------------------------------------------------
 
     def finish(self) -> onnx.ModelProto | None:

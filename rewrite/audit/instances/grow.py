@@ -128,7 +128,7 @@ class _Builder:
                 node.input[:] = [old.name if n == self.made[name] else n for n in node.input]
                 node.output[:] = [old.name if n == self.made[name] else n for n in node.output]
         draft.graph.node.extend(self.nodes)
-        _drop_dead(draft)
+        draft.drop_dead()
         return _in_order(draft)
 
     # --- values --------------------------------------------------------------------------------
@@ -242,24 +242,6 @@ class _Builder:
                 node.attribute.append(helper.make_attribute(key, value))
         self.nodes.append(node)
         return name
-
-
-def _drop_dead(draft: Draft) -> None:
-    """Nodes, constants and inputs that nothing needs any more."""
-    outputs = {v.name for v in draft.graph.output}
-    while True:
-        used = outputs | {n for node in draft.nodes for n in node.input}
-        dead = [n for n in draft.nodes if not any(o in used for o in n.output)]
-        if not dead:
-            break
-        for node in dead:
-            draft.graph.node.remove(node)
-    for constant in draft.constants():
-        if constant.name not in used:
-            draft.drop_constant(constant.name)
-    for given in list(draft.graph.input):
-        if given.name not in used:
-            draft.graph.input.remove(given)
 
 
 def _in_order(draft: Draft) -> bool:

@@ -19,7 +19,7 @@ from rewrite.lang.printer import print_expr
 from rewrite.lang.versions import Operators
 from rewrite.lang.walk import nodes, replace_nodes
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _MOST_INLINED = 40  # nodes of a `let` that is put in the place of its name
 
@@ -203,10 +203,10 @@ def comparison_of(expr: ast.Expr) -> tuple[str, str, Domain] | None:
         if values is None or _literal(left) is not None:
             return None
         return text_of(left), "==" if symbol == "in" else "!=", one_of(values)
-    if symbol not in _MIRRORED:
+    if symbol not in MIRRORED:
         return None
     if _literal(left) is not None:
-        symbol, left, right = _MIRRORED[symbol], right, left
+        symbol, left, right = MIRRORED[symbol], right, left
     value = _literal(right)
     if value is None or _literal(left) is not None:
         return None
@@ -237,7 +237,7 @@ def _literal_list(expr: ast.Expr) -> frozenset[Literal] | None:
 
 def _literals(expr: ast.Expr) -> bool | None:
     """Two literals compared."""
-    if not isinstance(expr, ast.Binary) or expr.operator not in _MIRRORED:
+    if not isinstance(expr, ast.Binary) or expr.operator not in MIRRORED:
         return None
     left, right = _literal(expr.left), _literal(expr.right)
     if left is None or right is None or isinstance(left, str) != isinstance(right, str):
@@ -250,10 +250,10 @@ def text_of(expr: ast.Expr) -> str:
     """The expression as text, the same for `a < b` and `b > a`, for `x.rank` and `rank(x)`."""
     if isinstance(expr, ast.Field) and expr.name in ("rank", "dtype", "shape"):
         return f"{expr.name}({text_of(expr.base)})"
-    if isinstance(expr, ast.Binary) and expr.operator in _MIRRORED:
+    if isinstance(expr, ast.Binary) and expr.operator in MIRRORED:
         left, right = text_of(expr.left), text_of(expr.right)
         if (left, right) > (right, left):
-            return f"{right} {_MIRRORED[expr.operator]} {left}"
+            return f"{right} {MIRRORED[expr.operator]} {left}"
         return f"{left} {expr.operator} {right}"
     return print_expr(expr)
 

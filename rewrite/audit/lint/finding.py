@@ -1,12 +1,12 @@
 """What a check finds.
 
-In: nothing. Out: `Finding`, with the place in the rule text, and `Edit`s that mend it where that is
-mechanical.
+In: nothing. Out: `Found`, with the place in the rule text, and `Edit`s that mend it where that is
+mechanical; `Finding`, which says of which check it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rewrite.errors import Label, Span
@@ -23,17 +23,23 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One problem of one rule. `subject` is the rule, pattern or pack that it is about."""
+class Found:
+    """What a check yields: one problem. `subject` is the rule, pattern or pack it is about."""
 
-    code: str
-    severity: Severity
     message: str
     span: Span
     subject: str
     hint: str | None = None
     labels: tuple[Label, ...] = ()
     edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Found):
+    """With what all that a check finds has in common."""
+
+    code: str = field(kw_only=True)
+    severity: Severity = field(kw_only=True)
 
     @property
     def place(self) -> tuple[str, int, int, str, str]:

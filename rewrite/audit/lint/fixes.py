@@ -1,17 +1,22 @@
 """Findings mended in the text.
 
-In: the text of a file, the edits of its findings. Out: the text with them made. Edits that touch
-text which another one changes are left for the next run.
+In: the text of a file, the edits of its findings. Out: the text with them made, and whether the
+pack still loads. Edits that touch text which another one changes are left for the next run.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from rewrite import resources
 from rewrite.audit.lint.finding import Edit, Finding
 from rewrite.errors import Span
+from rewrite.lang.pack import load_pack
 from rewrite.lang.text import position
+from rewrite.match.vocabulary import vocabulary
 
 _LEADING = re.compile(r",\s*\Z")
 _TRAILING = re.compile(r",\s*")
@@ -27,6 +32,17 @@ def fixed(texts: Mapping[str, str], findings: Iterable[Finding]) -> dict[str, st
         for file, start, end, text in wanted:
             taken.setdefault(file, []).append((start, end, text))
     return {file: _edited(texts[file], edits) for file, edits in taken.items()}
+
+
+def check_loads(texts: Mapping[str, str]) -> None:
+    """Raises `RewriteError` where a pack whose own files have these texts does not load."""
+    home = Path(next(iter(texts))).parent
+    with tempfile.TemporaryDirectory(prefix="rewrite-") as place:
+        copy = Path(place) / home.resolve().name
+        copy.mkdir()
+        for file, text in texts.items():
+            (copy / Path(file).name).write_text(text, encoding="utf-8")
+        load_pack(copy, vocabulary(), [home.resolve().parent, resources.folder("rules")])
 
 
 def _placed(text: str, edit: Edit) -> tuple[int, int, str]:

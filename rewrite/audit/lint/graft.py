@@ -122,20 +122,25 @@ def _sorted(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto] | None:
     return ordered
 
 
-def pairs(places: Sequence[Place], own: frozenset[str]) -> Iterator[tuple[Place, Place]]:
-    """An upper and a lower place with the same operator; the lower one is where its rule ends.
-
-    Of two rules at most `MOST_PAIRS`, where one of them is among `own`.
-    """
+def stacked(places: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+    """An upper and a lower place of two rules, with the same operator; the lower one is where its
+    rule ends."""
     ends: dict[tuple[str, str], list[Place]] = {}
     for place in places:
         if place.output == place.anchor:
             ends.setdefault(place.operator, []).append(place)
-    count: Counter[tuple[str, str]] = Counter()
     for upper in places:
         for lower in ends.get(upper.operator, ()):
-            rules = (upper.rule, lower.rule)
-            fits = upper.type == lower.type and not own.isdisjoint(rules)
-            if upper.rule != lower.rule and fits and count[rules] < MOST_PAIRS:
-                count[rules] += 1
+            if upper.rule != lower.rule:
                 yield upper, lower
+
+
+def pairs(places: Sequence[Place], own: frozenset[str]) -> Iterator[tuple[Place, Place]]:
+    """Those of the same type; of two rules, one among `own`, at most `MOST_PAIRS`."""
+    count: Counter[tuple[str, str]] = Counter()
+    for upper, lower in stacked(places):
+        rules = (upper.rule, lower.rule)
+        fits = upper.type == lower.type and not own.isdisjoint(rules)
+        if fits and count[rules] < MOST_PAIRS:
+            count[rules] += 1
+            yield upper, lower

@@ -14,6 +14,7 @@ from onnx import helper
 
 from rewrite.audit.compare import differ
 from rewrite.audit.feeds import NoFeedsError, coarsest, make_feeds
+from rewrite.audit.instances.draft import graphs
 from rewrite.audit.lint.witness import UNREADABLE, Witness
 from rewrite.audit.runtimes import CannotRunError, Reference, source_of, working_plan
 from rewrite.engine import driver
@@ -134,7 +135,7 @@ def _with_value(witness: Witness, ignored: Ignored, value: Value) -> onnx.ModelP
     """The example with the attribute of all such operators changed; None where nothing changes."""
     if ignored.attribute == "axis" and not _is_axis(witness, ignored, value):
         return None
-    if witness.model is None:
+    if witness.model is None or _may_not_end(witness.model):
         return None
     model = onnx.ModelProto()
     model.CopyFrom(witness.model)
@@ -151,6 +152,11 @@ def _with_value(witness: Witness, ignored: Ignored, value: Value) -> onnx.ModelP
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, *UNREADABLE):
         return None
     return model if changing else None
+
+
+def _may_not_end(model: onnx.ModelProto) -> bool:
+    """Whether there is a loop: nothing ends a run of the reference evaluator."""
+    return any(node.op_type == "Loop" for graph in graphs(model.graph) for node in graph.node)
 
 
 def _difference(model: onnx.ModelProto, matcher: Matcher, target: Target) -> str | None:

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rewrite.lang import ast
+from rewrite.lang.kinds import MAKES_NODES
 from rewrite.lang.vocabulary import Vocabulary
 from rewrite.lang.walk import nodes
 
 Counts = Mapping[str, int]  # operator, as it is written -> number of nodes
 
-_INFIX = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 _MADE = "{nodes made by a function}"
 _ARBITRARY = "{any operator}"
 _MOST_WAYS = 256  # to apply a rule; beyond that only what is common to them counts
@@ -176,14 +176,18 @@ class _Emission:
         if isinstance(expr, ast.Call) and self.vocabulary.functions[expr.function].makes:
             return Counter((_MADE,)), expr.arguments
         values = _values(self.rule)
-        if isinstance(expr, ast.Binary) and expr.operator in _INFIX and _is_value(expr, values):
-            return Counter((_INFIX[expr.operator],)), (expr.left, expr.right)
+        if (
+            isinstance(expr, ast.Binary)
+            and expr.operator in MAKES_NODES
+            and _is_value(expr, values)
+        ):
+            return Counter((MAKES_NODES[expr.operator],)), (expr.left, expr.right)
         return Counter(), ()
 
 
 def _is_value(expr: ast.Expr, values: frozenset[str]) -> bool:
     """Whether arithmetic makes a node: on one side stands a value that is computed."""
-    if isinstance(expr, ast.Binary) and expr.operator in _INFIX:
+    if isinstance(expr, ast.Binary) and expr.operator in MAKES_NODES:
         return _is_value(expr.left, values) or _is_value(expr.right, values)
     return isinstance(expr, ast.OpExpr) or (isinstance(expr, ast.Name) and expr.name in values)
 

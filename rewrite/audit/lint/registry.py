@@ -15,23 +15,10 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rewrite.audit.lint.finding import Edit, Finding, Severity
-from rewrite.errors import Label, Span
+from rewrite.audit.lint.finding import Finding, Found, Severity
 
 if TYPE_CHECKING:
     from rewrite.audit.lint.subject import Subject
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a check yields: a finding without what all of the check have in common."""
-
-    message: str
-    span: Span
-    subject: str
-    hint: str | None = None
-    labels: tuple[Label, ...] = ()
-    edits: tuple[Edit, ...] = ()
 
 
 Function = Callable[["Subject"], Iterable[Found]]
@@ -54,14 +41,14 @@ class Check:
     def run(self, subject: Subject) -> Iterator[Finding]:
         for found in self.function(subject):
             yield Finding(
-                self.code,
-                self.severity,
                 found.message,
                 found.span,
                 found.subject,
                 found.hint,
                 found.labels,
                 found.edits,
+                code=self.code,
+                severity=self.severity,
             )
 
 

@@ -141,14 +141,15 @@ def _look(
     if loaded is None:
         return []
     found = matches_in(loaded, matcher, phase)
-    for one, other in _touching(found):
+    for one, other in overlapping(found):
         if not own.isdisjoint((one.match.rule.name, other.match.rule.name)):
             meetings.add(_meeting(one, other, witness, target, matcher))
     mine = next((f for f in found if f.match.rule.name == witness.rule), None)
-    return [] if mine is None or not witness.fires else _places(mine, witness, loaded)
+    return [] if mine is None or not witness.fires else places_of(mine, witness, loaded)
 
 
-def _places(found: Found, witness: Witness, loaded: LoadedModel) -> list[Place]:
+def places_of(found: Found, witness: Witness, loaded: LoadedModel) -> list[Place]:
+    """The nodes of a match in the model of an example."""
     facts = loaded.facts
     values = [v for n in nodes_of(loaded.model.graph) for v in (*n.inputs, *n.outputs)]
     types = {str(v.name): facts.type(v) for v in values if v is not None}
@@ -184,7 +185,7 @@ def matches_in(loaded: LoadedModel, matcher: Matcher, phase: str) -> list[Found]
     return found
 
 
-def _touching(found: Sequence[Found]) -> Iterator[tuple[Found, Found]]:
+def overlapping(found: Sequence[Found]) -> Iterator[tuple[Found, Found]]:
     """Two matches of two rules with a node in common."""
     for i, one in enumerate(found):
         inside = set(one.match.nodes)

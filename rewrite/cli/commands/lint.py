@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import number_from, working, write_text
+from rewrite.cli.console import number_from, working, write_json, write_text
 from rewrite.cli.packs import HELP, folders
-from rewrite.errors import Diagnostic, error, render
+from rewrite.errors import Diagnostic, RewriteError, error, render, visible
 from rewrite.told import pages
 
 if TYPE_CHECKING:
@@ -90,25 +89,39 @@ def _codes(text: str) -> tuple[str, ...]:
 
 def _mended(reports: Sequence[PackReport], quiet: bool) -> bool:
     """Write the text of every file that can be mended; whether there was one."""
-    from rewrite.audit.lint.fixes import fixed
-
     changed = False
-    for report in reports:
-        for file, text in sorted(fixed(report.texts, report.findings).items()):
-            write_text(Path(file), text)
-            if not quiet:
-                print(f"fixed {file}")
-            changed = True
+    for file, _, text in _changes(reports):
+        write_text(Path(file), text)
+        if not quiet:
+            print(f"fixed {file}")
+        changed = True
     return changed
 
 
 def _show(reports: Sequence[PackReport]) -> None:
     """What --fix would change."""
-    from rewrite.audit.lint.fixes import fixed
+    for file, before, after in _changes(reports):
+        sys.stdout.writelines(_difference(file, before, after))
+
+
+def _changes(reports: Sequence[PackReport]) -> Iterator[tuple[str, str, str]]:
+    """Files that can be mended, as they are and as they would be; none of a pack that would no
+    longer load."""
+    from rewrite.audit.lint.fixes import check_loads, fixed
 
     for report in reports:
-        for file, text in sorted(fixed(report.texts, report.findings).items()):
-            sys.stdout.writelines(_difference(file, report.texts[file], text))
+        found = fixed(report.texts, report.findings)
+        if not found:
+            continue
+        try:
+            check_loads({**report.texts, **found})
+        except RewriteError as problem:
+            first = problem.diagnostics[0]
+            words = f"{report.pack} is not fixed: it would not load ({first.code}: {first.message})"
+            print(visible(words), file=sys.stderr)
+            continue
+        for file, text in sorted(found.items()):
+            yield file, report.texts[file], text
 
 
 def _difference(file: str, before: str, after: str) -> list[str]:
@@ -121,21 +134,14 @@ def _write(
 ) -> None:
     if arguments.json is not None:
         found = [_json(finding, report.pack) for report in reports for finding in report.findings]
-        _to(arguments.json, json.dumps({"findings": found}, indent=2) + "\n")
+        write_json(str(arguments.json), {"findings": found})
     if arguments.sarif is not None:
         from importlib.metadata import version
 
         from rewrite.audit.lint import sarif
 
         log = sarif.log(reports, chosen, Path.cwd(), version("onnx-rewrite"))
-        _to(arguments.sarif, json.dumps(log, indent=2) + "\n")
-
-
-def _to(path: Path, text: str) -> None:
-    if path == Path("-"):
-        sys.stdout.write(text)
-    else:
-        write_text(path, text)
+        write_json(str(arguments.sarif), log)
 
 
 def _json(finding: Finding, pack: str) -> dict[str, object]:

@@ -9,16 +9,14 @@ counterexample. docs/verify.md says what is tried.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import Tell, number_from, working, write_text
-from rewrite.cli.packs import HELP, folders, targets
+from rewrite.cli.console import Tell, number_from, working, write_json
+from rewrite.cli.options import add_tested
+from rewrite.cli.packs import folders, targets
 from rewrite.errors import RewriteError, error, visible
 from rewrite.told import told
 
@@ -33,16 +31,8 @@ _RATIO = 8  # models that are tried for one that fires
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    add_tested(parser)
     add = parser.add_argument
-    add("path", nargs="+", metavar="PATH", help=HELP)
-    add("--rule", action="append", default=[], metavar="R", help="only this rule; repeatable")
-    add(
-        "--target",
-        action="append",
-        metavar="T",
-        help="a name from `rewrite targets`, or a .yaml file; repeatable (all shipped ones). Rules "
-        "that ask for the target are verified on each on which an example fires",
-    )
     add(
         "--seconds",
         type=number_from(1),
@@ -58,7 +48,6 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"models on which each rule is to fire ({_INSTANCES})",
     )
     add("--seed", type=number_from(0), default=0, metavar="N", help="choose other models (0)")
-    add("-j", "--jobs", type=number_from(1), metavar="N", help="processes (one per core)")
     add("--json", metavar="FILE", help="write the results as JSON; - for stdout")
     add(
         "--out",
@@ -101,11 +90,10 @@ def run(arguments: argparse.Namespace) -> int:
         return verify_pairs(arguments, [unit.folder for unit in chosen])
     firing = arguments.instances
     budget = Budget(firing, firing * _RATIO, float(arguments.seconds), arguments.seed)
-    jobs = arguments.jobs or os.cpu_count() or 1
     found: list[RuleResult] = []
     places: dict[int, Path] = {}
     with working("verifying rules") as tell:
-        for result in verify(chosen, known, budget, jobs, _progress(tell)):
+        for result in verify(chosen, known, budget, arguments.jobs, _progress(tell)):
             if result.counterexample is not None:
                 places[len(found)] = _save(result, result.counterexample, arguments.out)
             if arguments.json != "-":
@@ -140,11 +128,7 @@ def _write(name: str, found: Sequence[RuleResult], places: dict[int, Path]) -> N
     rows = [result.to_json() for result in found]
     for number, path in places.items():
         rows[number]["saved"] = str(path)
-    text = json.dumps({"rules": rows}, indent=1, ensure_ascii=False) + "\n"
-    if name == "-":
-        sys.stdout.write(text)
-    else:
-        write_text(Path(name), text)
+    write_json(name, {"rules": rows})
 
 
 def _tell(result: RuleResult, place: Path | None, verbose: bool) -> None:

@@ -1,10 +1,10 @@
 """Tiles of `Winograd` whose outputs are not finite: computed again, window by window.
 
-In: the spec. Out: a function that asks whether numbers are finite, and an internal function of the
-module. The transforms take differences of neighbours, so that an infinite or NaN element (or one so
-large that a difference overflows) would spoil all outputs of its tile. Where any output is not
-finite, all are summed up as the convolution is defined, with the weights that the transformed ones
-say: w = R (G w G^T) R^T, R G = 1.
+In: the spec. Out: functions that ask whether numbers are finite and elements inside of an image,
+and an internal function of the module. The transforms take differences of neighbours, so that an
+infinite or NaN element (or one so large that a difference overflows) would spoil all outputs of its
+tile. Where any output is not finite, all are summed up as the convolution is defined, with the
+weights that the transformed ones say: w = R (G w G^T) R^T, R G = 1.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ def any_nan(f: Function, x: Value) -> Value:
     return f.compare("!=", bits, 0)
 
 
+def in_image(f: Function, row: Value, column: Value) -> Value:
+    """Whether an image of the size that the function is given has such an element."""
+    return f.binary(
+        "and",
+        f.compare("<", row, f.arg("height"), signed=False),
+        f.compare("<", column, f.arg("width"), signed=False),
+    )
+
+
 def direct_function(k: Kernel, spec: Winograd, columns: int) -> str:
     """outputs[pixel][column] of the tile whose window starts at (y, left) of an image."""
     name = f"{k.f.name}_direct"
@@ -61,11 +70,7 @@ def direct_function(k: Kernel, spec: Winograd, columns: int) -> str:
         def tap(number: Value, total: Value) -> list[Value]:
             y = f.arg("y") + row + f.divide(number, 3)
             x = f.arg("left") + first + f.remainder(number, 3)
-            there = f.binary(
-                "and",
-                f.compare("<", y, f.arg("height"), signed=False),
-                f.compare("<", x, f.arg("width"), signed=False),
-            )
+            there = in_image(f, y, x)
             at = f.at(f.arg("x"), (y * f.arg("width") + x) * f.arg("channels") * 4)
             w = _Taps(k, f, columns, c, number, numbers)
             return f.if_(there, lambda: w.summed(at, total), lambda: [total], 1)

@@ -10,7 +10,7 @@ from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Kernel
 from rewrite.codegen.kernels.conv_after import finish, operand_values, pieces
-from rewrite.codegen.kernels.winograd_direct import any_nan, noted
+from rewrite.codegen.kernels.winograd_direct import any_nan, in_image, noted
 from rewrite.codegen.kernels.winograd_math import backward, forward, unscaled
 from rewrite.codegen.memory import load, register_type, store
 from rewrite.codegen.types import vector
@@ -49,11 +49,7 @@ def border_function(k: Kernel, spec: Winograd) -> str:
 
     def element(i: Value, j: Value) -> None:
         row, column = f.arg("y") + i, f.arg("left") + j
-        inside = f.binary(
-            "and",
-            f.compare("<", row, f.arg("height"), signed=False),
-            f.compare("<", column, f.arg("width"), signed=False),
-        )
+        inside = in_image(f, row, column)
         to = f.at(f.arg("patch"), (i * reach + j) * channels * size)
         start = f.at(f.arg("x"), (row * f.arg("width") + column) * channels * size)
 

@@ -216,11 +216,12 @@ def _finfo(name: str) -> Any:
 @builtin
 def widens(env: Env, a: object, b: object) -> bool:
     """Whether every value of element type `a` is a value of element type `b`."""
-    return _widens(dtype_of(env, a), dtype_of(env, b))
+    return dtype_widens(dtype_of(env, a), dtype_of(env, b))
 
 
 @cache
-def _widens(a: str, b: str) -> bool:
+def dtype_widens(a: str, b: str) -> bool:
+    """`widens` of the names of two element types."""
     if a == b:
         return True
     if "string" in (a, b) or b == "bool" or (a[0] == "c" and b[0] != "c"):

@@ -24,7 +24,6 @@ from rewrite.plan.conv_winograd_choice import Layer, chosen
 from rewrite.plan.conv_winograd_weights import are_finite, transformed
 from rewrite.plan.instance import Instance
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
-from rewrite.plan.spec import Body
 from rewrite.plan.view import BYTES
 
 FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}  # to what sums are made in
@@ -104,14 +103,10 @@ def dense(low: Lowering, op: Instance, frame: Frame) -> None:
     run = op.shape(1)[1] * (frame.kernel[2] if groups == 1 and frame.dilations[2] == 1 else 1)
     panels = Panels(groups, channels, columns_for(low.machine, total, groups, channels, run))
     out = low.output(0, channels_last(len(op.shape(0))))
-    source = source_of(low, low.view(0), frame, Conversion(total, floats(dtype, total)))
+    source = source_of(low, low.view(0), frame, Conversion(total, widened(dtype, total)))
     finish = finish_of(low, total)
     call_conv(low, Dense(
         Products("plain", total, total, total), source,
         windows_of(frame, source.sizes, source.channels, groups), panels,
         weights(low, 1, panels, total, None, None), bias(low, 2, panels, total), finish, out,
     ))  # fmt: skip
-
-
-def floats(dtype: str, total: str) -> Body | None:
-    return widened(dtype, total)

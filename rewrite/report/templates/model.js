@@ -7,7 +7,7 @@ for (let at = 0, last = ""; at < raw.strings.length; at += 2) {
   strings.push(last);
 }
 const text = (number) => strings[number];
-const BOXES = new Set(["group", "function", "control", "graph"]);
+const BOXES = new Set(raw.boxes);
 
 class Graph {
   constructor(name, columns) {

@@ -35,6 +35,8 @@ FUNCTION = """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
   g (float[2] x) => (float[2] y) { y = own.Two(x) }
   <domain: "own", opset_import: ["" : 18]> Two (a) => (b) { t = Relu(a) b = Abs(t) }"""
 
+LEAKY = "g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.5> (x) }"
+
 
 @pytest.mark.parametrize(
     ("one", "other"),
@@ -53,10 +55,7 @@ FUNCTION = """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
             "g (float[2] x) => (float[2] y) { y = Relu(x) q = Neg(x) p = Abs(x) }",
         ),
         (FUNCTION, FUNCTION.replace("(a)", "(p)").replace("(b)", "(q)").replace("b =", "q =")),
-        (
-            "g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.5> (x) }",
-            "g (float[2] x) => (float[2] y) { [n] y = LeakyRelu <alpha: float = 0.5> (x) }",
-        ),
+        (LEAKY, LEAKY.replace("y = L", "[n] y = L").replace("alpha =", "alpha: float =")),
         (
             "g (float[4] x) => (float[4] y) { y = Conv <a = 1, b = 2> (x) }",
             "g (float[4] x) => (float[4] y) { y = Conv <b = 2, a = 1> (x) }",
@@ -89,10 +88,7 @@ def test_equal(one, other):
         (IF, IF.replace("then_branch", "other_branch")),
         (FUNCTION, FUNCTION.replace("Abs(t)", "Abs(a)")),
         (FUNCTION, FUNCTION.replace("Two", "Three")),
-        (
-            "g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.5> (x) }",
-            "g (float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 0.25> (x) }",
-        ),
+        (LEAKY, LEAKY.replace("0.5", "0.25")),
         (
             "g (float[2] x, float k = {1}) => (float[2] y) { y = Mul(x, k) }",
             "g (float[2] x) => (float[2] y) <float k = {1}> { y = Mul(x, k) }",

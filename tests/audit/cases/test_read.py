@@ -68,7 +68,7 @@ def test_all_that_a_case_may_say():
     first, second, *rest = cases
     assert first.before == "g (float[2] x) => (float[2] y)\n{ y = Relu(x) }\n"
     assert (first.rule, first.name, first.target) == ("relu_relu", "a vector of two", "chip.yaml")
-    assert (first.opset, first.after, first.fired, first.rejects) == (20, "g", 2, None)
+    assert (first.opsets, first.after, first.fired, first.rejects) == ((20,), "g", 2, None)
     assert first.inputs is not None
     numbers = first.inputs["x"]
     assert isinstance(numbers, list)
@@ -132,6 +132,11 @@ def test_all_that_a_case_may_say():
         (HEAD + "  fired: 9999999999\n", "RW711", "4:10", "a whole number"),
         (HEAD + "  fired: 1\n  opset: 27\n", "RW711", "5:10", "to 26"),
         (HEAD + "  fired: 1\n  opset: 3\n", "RW711", "5:10", "from "),
+        (HEAD + "  fired: 1\n  opset: [13, 27]\n", "RW711", "5:15", "to 26"),
+        (HEAD + "  fired: 1\n  opset: [13, [14]]\n", "RW711", "5:15", "a whole number"),
+        (HEAD + "  fired: 1\n  opset: [14, 13]\n", "RW711", "5:10", "opsets in their order"),
+        (HEAD + "  fired: 1\n  opset: [13, 13]\n", "RW711", "5:10", "opsets in their order"),
+        (HEAD + "  fired: 1\n  opset: []\n", "RW711", "5:10", "opsets in their order"),
         (HEAD + "  outputs: 3\n", "RW711", "4:12", "a table"),
         (HEAD + "  outputs: {}\n", "RW711", "4:12", "a table"),
         (HEAD + "  outputs: {[a]: 1}\n", "RW711", "4:13", "the name of an input"),

@@ -104,6 +104,16 @@ def test_braces_have_no_place_for_lines():
     assert refused.span == Span("t", 1, 3, 1, 22)
 
 
+def test_opsets_that_make_different_graphs():
+    """One text cannot be right for both."""
+    text = "- rule: r\n  opset: [12, 13]\n  after:\n"
+    changes = [Change(1, 3, "after", "A\n"), Change(1, 3, "after", "B\n")]
+    after, refused = updated(text, "t", changes)
+    assert after == text
+    assert {r.code for r in refused} == {"RW717"}
+    assert "the opsets of the case do not agree" in refused[0].message
+
+
 def test_only_files_of_the_folder_are_changed():
     def outcome(file: str, proposed: tuple[tuple[str, str], ...]) -> Outcome:
         span = Span(file, 4, 3, 4, 9)

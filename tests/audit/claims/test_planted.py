@@ -62,8 +62,8 @@ def test_wrong_rules_are_refuted(name):
 def test_right_rules_are_not(name):
     result = verified(name, firing=30)
     assert result.ok, result.how
-    assert result.fired >= 30
-    assert result.runs > 200
+    assert result.counts.fired >= 30
+    assert result.counts.runs > 200
 
 
 def test_a_bound_of_relu6():
@@ -163,4 +163,4 @@ def test_a_budget_that_ends_is_no_pass():
 def test_the_whole_domain_is_counted():
     # Not of bool: 2 elements have 4 inputs, a scalar 2
     result = verified("not_not", firing=30)
-    assert result.whole > 10
+    assert result.counts.whole > 10

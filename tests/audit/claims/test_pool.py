@@ -1,6 +1,7 @@
 """Processes that die end nothing but themselves."""
 
 import operator
+import signal
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_results_come_in_the_order_of_the_tasks():
 def test_a_process_that_dies_at_once_is_reported(monkeypatch):
     monkeypatch.setattr(pool, "work", operator.methodcaller("close"))
     ((_, result, crashes),) = verified([task(0, "not_not")], 1)
-    assert isinstance(result, str)
+    assert result.status == "crashed"
     assert len(crashes) == 1
     assert "ended with status 0" in crashes[0]
 
@@ -59,7 +60,9 @@ class Worker:
 def test_the_rule_is_tried_again_without_the_instance(monkeypatch):
     monkeypatch.setattr(pool, "_start", lambda: "another process")
     asked = task(0, "not_not")
-    dead = Worker(asked, Doing(7, "example plain, size 2 to 0", "onnxruntime runs the original"))
+    dead = Worker(
+        asked, Doing(7, "example plain, size 2 to 0", "onnxruntime runs the original", 1.0)
+    )
     state = pool._Pool(deque(), [dead])
     pool._crashed(state, dead, "the process ended with status -6")
     assert state.workers == ["another process"]
@@ -74,12 +77,30 @@ def test_after_some_crashes_it_is_given_up(monkeypatch):
     monkeypatch.setattr(pool, "_start", lambda: "another process")
     state = pool._Pool(deque())
     for instance in range(pool.MOST_CRASHES):
-        dead = Worker(task(0, "not_not"), Doing(instance, "example", "onnxruntime runs"))
+        dead = Worker(task(0, "not_not"), Doing(instance, "example", "onnxruntime runs", 1.0))
         state.workers = [dead]
         state.waiting.clear()
         pool._crashed(state, dead, "it ended")
     assert not state.waiting
-    assert state.finished[0][1].startswith("crashed: ")
+    _, result, crashes = state.finished[0]
+    assert result.status == "crashed"
+    assert len(crashes) == pool.MOST_CRASHES
+
+
+def test_a_counterexample_stands_where_the_search_for_a_smaller_one_dies(monkeypatch):
+    monkeypatch.setattr(pool, "_start", lambda: "another process")
+    (unit,) = packs.units([FOLDER], ["not_not"])
+    refuted = RuleResult.of(unit.pack, unit.rule, "refuted", "is refuted: on normal inputs")
+    doing = Doing(3, "example", "shrinking the counterexample", 1.0, refuted)
+    for exitcode, count in ((-11, 1), (-signal.SIGPROF, 0)):
+        state = pool._Pool(deque())
+        dead = Worker(task(0, "not_not"), doing, Dead(exitcode))
+        state.workers = [dead]
+        pool._crashed(state, dead, "it ended")
+        _, result, crashes = state.finished[0]
+        assert result == refuted
+        assert len(crashes) == count
+        assert not state.waiting
 
 
 def test_a_crash_is_a_result_of_its_rule(monkeypatch):

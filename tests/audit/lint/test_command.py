@@ -75,6 +75,31 @@ def test_fix_writes_and_diff_shows(folder, capsys):
     assert run("bad") == 0
 
 
+def test_a_fix_with_which_the_pack_does_not_load_is_not_made(folder, capsys, monkeypatch):
+    before = (folder / "bad" / "bad.rules").read_text()
+    broken = {"bad/bad.rules": before.replace("match", "mtach")}
+    monkeypatch.setattr("rewrite.audit.lint.fixes.fixed", lambda texts, findings: broken)
+    for option in ("--fix", "--diff"):
+        assert run("bad", option) == 1
+        shown = capsys.readouterr()
+        assert "fixed" not in shown.out
+        assert "mtach" not in shown.out
+        assert "bad is not fixed: it would not load (RW1" in shown.err
+        assert (folder / "bad" / "bad.rules").read_text() == before
+
+
+def test_a_fix_of_a_pack_that_extends_the_one_beside_it(folder):
+    manifest = folder / "bad" / "pack.yaml"
+    manifest.write_text(manifest.read_text() + "extends: [other]\n")
+    (folder / "worse").rename(folder / "other")
+    other = folder / "other" / "pack.yaml"
+    other.write_text(other.read_text().replace("worse", "other"))
+    rules = folder / "other" / "worse.rules"
+    rules.write_text(rules.read_text().replace("rule r ", "rule other_r "))
+    assert run("bad", "--fix") == 0
+    assert "Add(x, _)" in (folder / "bad" / "bad.rules").read_text()
+
+
 def test_json(folder, capsys):
     assert run("bad", "--json", "-") == 1
     (found,) = json.loads(capsys.readouterr().out)["findings"]

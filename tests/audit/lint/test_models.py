@@ -8,14 +8,14 @@ import pytest
 from onnx import parser
 
 from rewrite.audit.lint.graft import Place, graft
-from rewrite.audit.lint.ignoring import ignored_in
+from rewrite.audit.lint.ignoring import changed, ignored_in
 from rewrite.audit.lint.promises import computes, lost_in_half, other_arithmetic
 from rewrite.audit.lint.subject import open_pack
 from rewrite.audit.lint.witness import Witness
 from rewrite.lang.parser import parse
 from rewrite.lang.versions import Operators
 from rewrite.match.vocabulary import vocabulary
-from tests.audit.lint.packs import rule
+from tests.audit.lint.packs import MANIFEST, rule
 
 HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
 
@@ -160,6 +160,30 @@ def test_values_that_are_tried():
         ("LeakyRelu", "alpha"): (0.5, 2.0),
         ("Cast", "saturate"): (0, 1),
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("a = Neg(x)", ["alpha"]),
+        ("a = Loop(n, k, x) <body = b (int64 i, bool j, float[2] v) => (bool o, float[2] w) "
+         "{ o = Identity(j)  w = Neg(v) }>", []),  # nothing ends a run that goes on for ever
+    ],
+)  # fmt: skip
+def test_examples_with_a_loop_are_not_run(tmp_path, before, found):
+    body = (
+        "  match y = LeakyRelu(Neg(x: f32)) { alpha: ignored }\n"
+        "  emit  y = Relu(Neg(x))\n  claim exact\n"
+        '  example fires loop """g (float[2] x) => (float[2] y) '
+        f"<int64 n = {{3}}, bool k = {{1}}> {{ {before}  b = Neg(a)  "
+        'y = LeakyRelu(b) }"""'
+    )
+    (tmp_path / "pack.yaml").write_text(MANIFEST)
+    (tmp_path / "a.rules").write_text(rule(body))
+    subject = open_pack(tmp_path)
+    (written,) = subject.own()
+    rows = changed(written, subject.witnesses, subject.matchers, subject.operators)
+    assert [row.ignored.attribute for row in rows] == found
 
 
 def test_an_attribute_that_is_asked_for_elsewhere_is_not_tried():

@@ -92,7 +92,7 @@ def test_the_only_condition_stays(lint):
 
 
 def finding(*edits: Edit) -> Finding:
-    return Finding("RW911", "warning", "m", edits[0].span, "s", edits=edits)
+    return Finding("m", edits[0].span, "s", edits=edits, code="RW911", severity="warning")
 
 
 def span(start: int, end: int) -> Span:

@@ -16,13 +16,13 @@ from rewrite.audit.claims.smt import numbers as n
 from rewrite.audit.claims.smt.element_types import Types
 from rewrite.audit.claims.smt.emission import Expressions, is_constant
 from rewrite.audit.claims.smt.terms import Literal, NotCoveredError, Term
+from rewrite.audit.lint.conditions import MIRRORED
 from rewrite.lang import ast
-from rewrite.match.builtins.predicates import _widens as widens
+from rewrite.match.builtins.predicates import dtype_widens
 from rewrite.ops.dtypes import integer_range
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 
 Term3 = Any
-_FLIPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Conditions:
@@ -88,7 +88,7 @@ class Conditions:
         if any(name is None for name in found):
             return None
         if expr.function == "widens" and len(found) == 2:
-            return widens(str(found[0]), str(found[1]))
+            return dtype_widens(str(found[0]), str(found[1]))
         if expr.function in ("is_int", "is_float"):
             kind = "int" if expr.function == "is_int" else "f"
             return found[0] in DTYPE_CLASSES[kind]
@@ -136,13 +136,13 @@ class Conditions:
         return None
 
     def _compare(self, expr: ast.Binary) -> Term3 | None:
-        if expr.operator not in _FLIPPED:
+        if expr.operator not in MIRRORED:
             return None
         return self._met(expr.operator, self._constant(expr.left), self._constant(expr.right))
 
     def _met(self, symbol: str, left: Term, right: Term) -> Term3 | None:
         if isinstance(left, Literal):
-            left, right, symbol = right, left, _FLIPPED[symbol]
+            left, right, symbol = right, left, MIRRORED[symbol]
         dtype = self.types.of(left)
         if dtype is None:
             return None

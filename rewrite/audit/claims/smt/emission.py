@@ -20,10 +20,10 @@ from rewrite.audit.claims.smt.terms import (
     Way,
 )
 from rewrite.lang import ast
+from rewrite.lang.kinds import MAKES_NODES
 from rewrite.match.rule import CompiledRule
 from rewrite.schema import DOMAINS, DTYPES
 
-_INFIX = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 _ENDS = ("lowest", "highest", "finite_lowest", "finite_highest")
 
 
@@ -105,7 +105,7 @@ class Expressions:
         if expr.operator == "??":
             found = self.value(expr.left)
             return self.value(expr.right) if found is None else found
-        name = _INFIX.get(expr.operator)
+        name = MAKES_NODES.get(expr.operator)
         if name is None:
             raise NotCoveredError(expr.operator)
         left, right = self._present(expr.left), self._present(expr.right)

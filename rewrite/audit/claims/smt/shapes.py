@@ -26,6 +26,7 @@ from rewrite.audit.claims.smt.terms import Literal as Number
 from rewrite.audit.claims.smt.ways import ways
 from rewrite.lang import ast
 from rewrite.match import form as f
+from rewrite.match.operators import COMPARE
 from rewrite.match.rule import CompiledRule
 from rewrite.ops import registry as operators
 from rewrite.ops import schemas
@@ -199,7 +200,7 @@ class _Case:
             self.assume(expr.left, expressions)
             self.assume(expr.right, expressions)
             return
-        if not isinstance(expr, ast.Binary) or expr.operator not in _COMPARE:
+        if not isinstance(expr, ast.Binary) or expr.operator not in COMPARE:
             return
         try:
             left, right = (self._side(e, expressions) for e in (expr.left, expr.right))
@@ -209,7 +210,7 @@ class _Case:
             if expr.operator == "==":
                 self.assumed.append(left.same(right))
         elif not isinstance(left, Shape) and not isinstance(right, Shape):
-            self.assumed.append(_COMPARE[expr.operator](left, right))
+            self.assumed.append(COMPARE[expr.operator](left, right))
 
     def _side(self, expr: ast.Expr, expressions: Expressions) -> Shape | Term3:
         if isinstance(expr, ast.Constant) and type(expr.value) is int:
@@ -235,13 +236,3 @@ class _Case:
 def scalar() -> Shape:
     """Rank 0."""
     return Shape(z3.IntVal(0), tuple(z3.IntVal(1) for _ in range(RANKS)))
-
-
-_COMPARE = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}

@@ -105,7 +105,7 @@ def _exchange(draft: Draft, exchanges: Sequence[_Exchange]) -> bool:
         if made is None:
             return False
         renamed[one.plan.value] = made
-    _sweep(draft)
+    draft.drop_dead()
     return _sort(draft)
 
 
@@ -143,22 +143,6 @@ def _show(draft: Draft, old: str, made: str, own: set[str]) -> None:
         node.input[:] = [old if n == made and made in own else n for n in node.input]
         if own.intersection(node.output):
             node.output[:] = [old if n == made else n for n in node.output]
-
-
-def _sweep(draft: Draft) -> None:
-    """What nothing reads any more goes."""
-    graph = draft.graph
-    while True:
-        read = {n for node in graph.node for n in node.input} | {v.name for v in graph.output}
-        dead = [node for node in graph.node if not read.intersection(node.output)]
-        if not dead:
-            break
-        for node in dead:
-            graph.node.remove(node)
-    for constant in [t for t in graph.initializer if t.name not in read]:
-        draft.drop_constant(constant.name)
-    for given in [v for v in graph.input if v.name not in read]:
-        graph.input.remove(given)
 
 
 def _sort(draft: Draft) -> bool:

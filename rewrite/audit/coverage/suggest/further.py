@@ -28,7 +28,8 @@ from rewrite.engine.completion import Completer
 from rewrite.errors import RewriteError
 from rewrite.graph import io
 from rewrite.ops import schemas
-from rewrite.schema import DTYPES, OpSchema
+from rewrite.ops.dtypes import from_type_string
+from rewrite.schema import OpSchema
 
 _MOST_OPERANDS = 6  # behind those given that are tried
 _AXES = (0, 1, -1)
@@ -121,12 +122,9 @@ def _dtype(
             return dtypes[name]
     allowed = schema.types.get(wanted)
     if allowed is None:
-        return next((t for t in DTYPES if wanted == f"tensor({_WORDS.get(t)})"), None)
+        return from_type_string(wanted)
     usual = [t for t in (dtypes.get(node.input[0]), "u8", "f32", "s64") if t in allowed]
     return usual[0] if usual else None
-
-
-_WORDS = {"s64": "int64", "f32": "float", "s32": "int32", "bool": "bool", "u8": "uint8"}
 
 
 def _give(draft: Draft, index: int, place: int, array: Array) -> None:

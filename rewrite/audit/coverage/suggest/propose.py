@@ -12,17 +12,20 @@ from dataclasses import dataclass, replace
 
 import onnx
 
-from rewrite.audit.cases.case import OPEN, Case, RuleTest
+from rewrite.audit.cases.case import OPEN, Case
+from rewrite.audit.cases.find import tests_of_case
 from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.cases.words import NoTextError
 from rewrite.audit.cases.writer import write_model
 from rewrite.audit.coverage.suggest.search import Found
-from rewrite.audit.examples import asks_target, opset_of
+from rewrite.audit.examples import asks_target, has_header, opset_of
 from rewrite.errors import Diagnostic, RewriteError, Span
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
 
-_LONGEST_NAME = 76
+_LONGEST_NAME = 76  # of the 80 that a name may have, with a number behind it
+_MORE = " and more"
+_OPSET = re.compile(r"opset \d+(?: \d+)?(?=,|$)")  # of the changes that a name tells
 _UNNAMED = re.compile(r"[^\x20-\x7e]|::|[\"'#{}\[\]&*!|>%@`]")
 
 
@@ -65,7 +68,31 @@ def propose(
             left -= one.keys
         elif made is not None:
             doubts.append(made)
-    return proposals, doubts
+    return _several_opsets(proposals, opset_of(pack, rule)), doubts
+
+
+def _several_opsets(proposals: Sequence[Proposal], usual: int) -> list[Proposal]:
+    """Cases that differ in nothing but their opset are one. `usual`: the opset of those without."""
+    groups: dict[object, list[Proposal]] = {}
+    for proposal in proposals:
+        c = proposal.case
+        own = c.name if has_header(c.before) else ""  # it gives its opsets itself
+        said = (own, c.target, c.before, c.after, c.fired, c.rejects, c.because)
+        groups.setdefault(said, []).append(proposal)
+    taken = {one.case.name for group in groups.values() if len(group) == 1 for one in group}
+    return [_merged(group, usual, taken) for group in groups.values()]
+
+
+def _merged(group: Sequence[Proposal], usual: int, taken: set[str]) -> Proposal:
+    case = group[0].case
+    if len(group) == 1:
+        return group[0]
+    opsets = {n for one in group for n in one.case.opsets or (usual,)}
+    plain = _OPSET.sub("", case.name).strip(" ,") or "other opsets"
+    name = _unique(plain, taken)
+    taken.add(name)
+    keys = tuple(key for one in group for key in one.keys)
+    return Proposal(replace(case, name=name, opsets=tuple(sorted(opsets))), keys)
 
 
 def _proposal(
@@ -84,7 +111,7 @@ def _proposal(
         span=_NOWHERE,
         spans={},
         target=found.target.name if asks_target(rule) else None,
-        opset=None if opset == usual or text.lstrip().startswith("<") else opset,
+        opsets=() if opset == usual or text.lstrip().startswith("<") else (opset,),
         after=OPEN if found.fires and not _only_moved(found) else None,
         fired=found.applied if found.fires and _only_moved(found) else None,
         rejects=None if found.fires else OPEN,
@@ -107,7 +134,7 @@ _NOWHERE = Span("", 1, 1, 1, 1)
 def _filled(case: Case, runner: RuleRunner) -> tuple[Case, Diagnostic | None]:
     """The case with what was observed, and what still does not hold."""
     for _ in range(2):
-        outcome = runner.run(_test(case))
+        outcome = runner.run(tests_of_case(case)[0])
         if outcome.finding is None:
             return case, None
         if not outcome.finding.proposed:
@@ -120,14 +147,9 @@ def _filled(case: Case, runner: RuleRunner) -> tuple[Case, Diagnostic | None]:
 
 def _problem(case: Case, runner: RuleRunner) -> Diagnostic | None:
     try:
-        return runner.run(_test(case)).problem
+        return runner.run(tests_of_case(case)[0]).problem
     except RewriteError as problem:
         return problem.diagnostics[0]
-
-
-def _test(case: Case) -> RuleTest:
-    fires = case.rejects is None
-    return RuleTest(case.rule, f"case {case.name}", fires, case.before, case.span, case)
 
 
 def _because(keys: Sequence[str]) -> str | None:
@@ -142,15 +164,29 @@ def _only_moved(found: Found) -> bool:
 
 
 def _name(found: Found, taken: set[str]) -> str:
-    """What was changed, in words."""
-    words = ", ".join(change.label for change in found.changed) or found.source
-    plain = " ".join(_UNNAMED.sub(" ", words).replace(":", " ").split())[:_LONGEST_NAME].strip(
-        " ,-"
-    )
+    """What was changed, in words: as many changes as there is room for, each told once."""
+    labels = [_plain_label(change.label) for change in found.changed] or [
+        _plain_label(found.source)
+    ]
+    plain, *others = dict.fromkeys(labels)
+    for label in others:
+        if len(f"{plain}, {label}{_MORE}") > _LONGEST_NAME:
+            plain += _MORE
+            break
+        plain += f", {label}"
+    return _unique(plain, taken)
+
+
+def _unique(plain: str, taken: set[str]) -> str:
     name, number = plain, 2
     while name in taken:
         name, number = f"{plain} {number}", number + 1
     return name
+
+
+def _plain_label(text: str) -> str:
+    words = " ".join(_UNNAMED.sub(" ", text).replace(":", " ").split())
+    return words[:_LONGEST_NAME].strip(" ,-")
 
 
 def _plain(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from rewrite.audit.instances.draft import Draft, array_of, cast, dims_of, dtype_of, value_info
+from rewrite.audit.instances.draft import Draft, array_of, cast, dims_of, dtype_of
 from rewrite.audit.instances.registry import Change
+from rewrite.audit.instances.variations.shapes import reshape
 from rewrite.schema import DTYPES
 
 _MOST_ELEMENTS = 4096
@@ -75,6 +76,5 @@ def _deepen(draft: Draft, names: list[str], count: int) -> bool:
         dims = None if given is None else dims_of(given)
         if given is None or dims is None:
             return False
-        elem = given.type.tensor_type.elem_type
-        given.CopyFrom(value_info(name, elem, [*range(1, count + 1), *dims]))
+        reshape(draft, name, [*range(1, count + 1), *dims])
     return True

@@ -28,8 +28,9 @@ def _case(proposal: Proposal) -> Iterator[str]:
     yield f"  name: {_scalar(case.name)}"
     if case.target is not None:
         yield f"  target: {_scalar(case.target)}"
-    if case.opset is not None:
-        yield f"  opset: {case.opset}"
+    if case.opsets:
+        one, *others = map(str, case.opsets)
+        yield f"  opset: [{one}, {', '.join(others)}]" if others else f"  opset: {one}"
     yield from _block("before", case.before)
     if case.after is not None:
         yield from _block("after", case.after)

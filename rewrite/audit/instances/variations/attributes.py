@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import onnx
 from onnx import AttributeProto, helper
 
 from rewrite.audit.instances.draft import Draft
@@ -39,7 +38,7 @@ _FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, 1e30)
 def values(draft: Draft, hints: Hints) -> Iterator[Change]:
     """An attribute has another value, also one that the node does not give."""
     for i, node in enumerate(draft.nodes):
-        schema = schemas.lookup(_domain(node), node.op_type, opset_of(draft))
+        schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
         if schema is None or node.domain == "ai.onnx.ml":  # tables, keys and values of which fit
             continue
         given = {
@@ -58,7 +57,7 @@ def defaults(draft: Draft, _: Hints) -> Iterator[Change]:
         for attribute in node.attribute:
             if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
                 label = f"{node.op_type} without {attribute.name}"
-                yield Change(label, partial(_remove, index=i, name=attribute.name))
+                yield Change(label, partial(remove_attribute, index=i, name=attribute.name))
 
 
 def _candidates(name: str, known: AttributeSchema, given: object, hints: Hints) -> list[object]:
@@ -105,16 +104,13 @@ def _text(value: object) -> str:
 
 
 def _set(draft: Draft, index: int, name: str, value: object) -> None:
-    _remove(draft, index, name)
+    remove_attribute(draft, index, name)
     draft.graph.node[index].attribute.append(helper.make_attribute(name, value))
 
 
-def _remove(draft: Draft, index: int, name: str) -> None:
+def remove_attribute(draft: Draft, index: int, name: str) -> None:
+    """The node at a place does not give it."""
     node = draft.graph.node[index]
     kept = [a for a in node.attribute if a.name != name]
     del node.attribute[:]
     node.attribute.extend(kept)
-
-
-def _domain(node: onnx.NodeProto) -> str:
-    return "" if node.domain == "ai.onnx" else node.domain

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from rewrite.audit.instances.draft import Draft, dtype_of, value_info
+from rewrite.audit.instances.draft import Draft, dtype_of
 from rewrite.audit.instances.hints import Hints
 from rewrite.audit.instances.registry import Change, variation
+from rewrite.audit.instances.variations.shapes import reshape
 from rewrite.ops.dtypes import BITS
 
 MOST_BITS = 16
@@ -34,4 +35,4 @@ def bits_of(dtype: str | None) -> int | None:
 
 def _spread(draft: Draft, size: int) -> None:
     for given in draft.open_inputs():
-        given.CopyFrom(value_info(given.name, given.type.tensor_type.elem_type, [size]))
+        reshape(draft, given.name, [size])

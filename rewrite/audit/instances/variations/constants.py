@@ -29,7 +29,7 @@ def numbers(draft: Draft, hints: Hints) -> Iterator[Change]:
             made = _full(array, value)
             if made is not None:
                 label = f"{constant.name} is {value!r}"
-                yield Change(label, partial(put, name=constant.name, array=made))
+                yield Change(label, partial(Draft.set_constant, name=constant.name, array=made))
 
 
 @variation("number near")
@@ -40,13 +40,14 @@ def near(draft: Draft, hints: Hints) -> Iterator[Change]:
         if is_float(array):
             for name, made in _beside(array, hints):
                 yield Change(
-                    f"{constant.name} {name}", partial(put, name=constant.name, array=made)
+                    f"{constant.name} {name}",
+                    partial(Draft.set_constant, name=constant.name, array=made),
                 )
         elif array.dtype.kind in "iu":
             for step in (1, -1):
                 made = cast(array.astype(np.int64) + step, str(dtype_of(constant)))
                 label = f"{constant.name} {step:+d}"
-                yield Change(label, partial(put, name=constant.name, array=made))
+                yield Change(label, partial(Draft.set_constant, name=constant.name, array=made))
 
 
 @variation("one element")
@@ -65,13 +66,16 @@ def one_element(draft: Draft, hints: Hints) -> Iterator[Change]:
                 mixed[place] = made.reshape(-1)[place]
                 label = f"{constant.name} has {value!r} at {place}"
                 shaped = mixed.reshape(array.shape)
-                yield Change(label, partial(put, name=constant.name, array=shaped))
+                yield Change(label, partial(Draft.set_constant, name=constant.name, array=shaped))
         for seed in (1, 2):
             label = f"{constant.name} has random elements {seed}"
             made = _random(array, seed)
-            yield Change(label, partial(put, name=constant.name, array=made))
+            yield Change(label, partial(Draft.set_constant, name=constant.name, array=made))
         reversed_ = array.reshape(-1)[::-1].reshape(array.shape)
-        yield Change(f"{constant.name} reversed", partial(put, name=constant.name, array=reversed_))
+        yield Change(
+            f"{constant.name} reversed",
+            partial(Draft.set_constant, name=constant.name, array=reversed_),
+        )
 
 
 @variation("exchanged constants")
@@ -109,10 +113,6 @@ def shared(draft: Draft, _: Hints) -> Iterator[Change]:
                 label = f"{second.name} is {first.name}"
                 yield Change(label, partial(_share, kept=first.name, gone=second.name))
         yield Change(f"{first.name} is also an output", partial(_show, name=first.name))
-
-
-def put(draft: Draft, name: str, array: Array) -> None:
-    draft.set_constant(name, array)
 
 
 def _varied(draft: Draft) -> list[onnx.TensorProto]:

@@ -30,7 +30,7 @@ def order(draft: Draft, _: Hints) -> Iterator[Change]:
 def absent(draft: Draft, _: Hints) -> Iterator[Change]:
     """An optional operand is not given."""
     for i, node in enumerate(draft.nodes):
-        schema = schemas.lookup(_key(node)[0], node.op_type, opset_of(draft))
+        schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
         if schema is None:
             continue
         for place, operand in enumerate(schema.inputs[: len(node.input)]):
@@ -56,7 +56,7 @@ def associated(draft: Draft, _: Hints) -> Iterator[Change]:
 def further(draft: Draft, _: Hints) -> Iterator[Change]:
     """An output of a node that was not asked for is one of the graph."""
     for i, node in enumerate(draft.nodes):
-        schema = schemas.lookup(_key(node)[0], node.op_type, opset_of(draft))
+        schema = schemas.lookup(node.domain, node.op_type, opset_of(draft))
         if schema is not None and len(schema.outputs) > len(node.output):
             label = f"{node.op_type} also gives {schema.outputs[len(node.output)].name}"
             yield Change(label, partial(_ask, index=i))

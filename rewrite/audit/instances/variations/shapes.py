@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
-import onnx
 
 from rewrite.audit.feeds import Array
 from rewrite.audit.instances.draft import (
@@ -41,7 +40,7 @@ def of_one(draft: Draft, _: Hints) -> Iterator[Change]:
             for new in (1, 0, 2):
                 if new != size:
                     label = f"{given.name} has size {new} at {place}"
-                    yield Change(label, partial(_set_dim, name=given.name, place=place, dim=new))
+                    yield Change(label, partial(set_dim, name=given.name, place=place, dim=new))
 
 
 @variation("names of sizes")
@@ -67,7 +66,7 @@ def ranks(draft: Draft, _: Hints) -> Iterator[Change]:
         yield Change(f"{name} has size 2 in front", partial(_prepend, names=[name], size=2))
         yield Change(f"{name} has one size less", partial(_drop_first, names=[name]))
     for name in given:
-        yield Change(f"{name} is a scalar", partial(_scalar, name=name))
+        yield Change(f"{name} is a scalar", partial(reshape, name=name, dims=()))
 
 
 @variation("shape of a constant")
@@ -78,7 +77,10 @@ def constants(draft: Draft, _: Hints) -> Iterator[Change]:
         if not 0 < array.size <= _LARGE:
             continue
         for label, made in _reshaped(array):
-            yield Change(f"{constant.name} {label}", partial(_put, name=constant.name, array=made))
+            yield Change(
+                f"{constant.name} {label}",
+                partial(Draft.set_constant, name=constant.name, array=made),
+            )
 
 
 def _reshaped(array: Array) -> Iterator[tuple[str, Array]]:
@@ -99,10 +101,6 @@ def _reshaped(array: Array) -> Iterator[tuple[str, Array]]:
     for axis in range(array.ndim):
         if array.shape[axis] > 1:
             yield f"has size 1 at {axis}", np.take(array, [0], axis)
-
-
-def _put(draft: Draft, name: str, array: Array) -> None:
-    draft.set_constant(name, array)
 
 
 def _sizes(draft: Draft) -> list[int]:
@@ -159,7 +157,7 @@ def resized(array: Array, old: int, new: int) -> Array | None:
     return array
 
 
-def _set_dim(draft: Draft, name: str, place: int, dim: int) -> None:
+def set_dim(draft: Draft, name: str, place: int, dim: int) -> None:
     given = draft.input(name)
     assert given is not None
     given.type.tensor_type.shape.dim[place].dim_value = dim
@@ -192,7 +190,7 @@ def _prepend(draft: Draft, names: list[str], size: int) -> bool:
         dims = None if given is None else dims_of(given)
         if given is None or dims is None:
             return False
-        _retype(given, [size, *dims])
+        reshape(draft, name, [size, *dims])
     return True
 
 
@@ -202,15 +200,12 @@ def _drop_first(draft: Draft, names: list[str]) -> bool:
         dims = None if given is None else dims_of(given)
         if given is None or not dims:
             return False
-        _retype(given, dims[1:])
+        reshape(draft, name, dims[1:])
     return True
 
 
-def _scalar(draft: Draft, name: str) -> None:
+def reshape(draft: Draft, name: str, dims: Sequence[int | str | None]) -> None:
+    """The input has other sizes."""
     given = draft.input(name)
     assert given is not None
-    _retype(given, [])
-
-
-def _retype(given: onnx.ValueInfoProto, dims: list[int | str | None]) -> None:
-    given.CopyFrom(value_info(given.name, given.type.tensor_type.elem_type, dims))
+    given.CopyFrom(value_info(name, given.type.tensor_type.elem_type, dims))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rewrite.audit.lint.finding import Found
 from rewrite.audit.lint.ignoring import changed
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.subject import Subject
 from rewrite.lang import ast
 from rewrite.lang.check_patterns import tops

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rewrite.audit.lint.finding import Edit
+from rewrite.audit.lint.finding import Edit, Found
 from rewrite.audit.lint.fixes import line_of
-from rewrite.audit.lint.registry import Found, check, checks
+from rewrite.audit.lint.registry import check, checks
 from rewrite.audit.lint.subject import Subject
 from rewrite.audit.lint.suppress import Suppression, has_reason
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewrite.audit.lint.conditions import Truth, Verdict, verdicts
-from rewrite.audit.lint.finding import Edit
+from rewrite.audit.lint.finding import Edit, Found
 from rewrite.audit.lint.fixes import without_item
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.subject import Subject
 from rewrite.errors import Label
 from rewrite.lang import ast

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rewrite.audit.lint.finding import Edit
+from rewrite.audit.lint.finding import Edit, Found
 from rewrite.audit.lint.fixes import within
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.subject import Subject
 from rewrite.errors import Span
 from rewrite.lang import ast

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rewrite.audit.lint.finding import Edit
+from rewrite.audit.lint.finding import Edit, Found
 from rewrite.audit.lint.fixes import within, without_item
 from rewrite.audit.lint.normal import normal_form
 from rewrite.audit.lint.outcome import outcomes
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.shadow import covers, dead_branches
 from rewrite.audit.lint.subject import Subject
 from rewrite.audit.lint.unify import may_compete

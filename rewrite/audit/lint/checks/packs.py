@@ -8,7 +8,8 @@ import onnx_ir as ir
 
 from rewrite.audit.examples import asks_target
 from rewrite.audit.lint.conditions import conjuncts, verdicts
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.finding import Found
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.subject import Subject
 from rewrite.errors import Span
 from rewrite.graph.facts import Facts

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rewrite.audit.lint.checks.overlap import head
+from rewrite.audit.lint.finding import Found
 from rewrite.audit.lint.loops import find_loops
 from rewrite.audit.lint.measure import Change, changes_of, unordered
 from rewrite.audit.lint.outcome import Outcome, outcomes
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.subject import Subject
 from rewrite.audit.lint.witness import Meeting
 from rewrite.errors import Label

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from rewrite.audit.lint.checks.overlap import head
+from rewrite.audit.lint.finding import Found
 from rewrite.audit.lint.promises import computes, lost_in_half, other_arithmetic
-from rewrite.audit.lint.registry import Found, check
+from rewrite.audit.lint.registry import check
 from rewrite.audit.lint.subject import Subject
 from rewrite.audit.lint.witness import Witness
 from rewrite.graph.uses import nodes_of
