@@ -31,7 +31,7 @@ KEYS: Mapping[str, str] = {
     "rule": "the rule that is tested",
     "name": "what the case shows, unique among the cases of the rule",
     "target": "the target to match for: a shipped one, or a .yaml file beside this one",
-    "opset": "the opset of a model without a header, or a list of several; else that of the examples",
+    "opset": "the opset of a model without a header, or a list; else that of the examples",
     "before": "the model, in ONNX's text form",
     "after": "the model that the rule makes of it; empty: `--update` fills it in",
     "rejects": "the code of the reason why the rule does not fire; empty: `--update` fills it in",

@@ -178,8 +178,7 @@ class _One:
             if self.test.fires:
                 self._fired(before, applied)
                 return
-            else:
-                self._fail("RW703", f"`{self.rule.name}` fires, and must not")
+            self._fail("RW703", f"`{self.rule.name}` fires, and must not")
         if self.test.fires:
             self._silent(before, tried)
         elif self.test.case is not None:

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 import onnx
 
+from rewrite.audit.claims.check import Checked
 from rewrite.audit.feeds import Array
+from rewrite.audit.instances.alone import Alone
+from rewrite.audit.instances.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,25 @@ class Counterexample:
     got: Mapping[str, Array]
     varied: tuple[str, ...] = ()
     source: str = ""
+
+    @classmethod
+    def seen(
+        cls, alone: Alone, instance: Instance, after: onnx.ModelProto, checked: Checked
+    ) -> Counterexample:
+        """What the claim of a rule was seen broken on."""
+        return cls(
+            alone.rule.name,
+            alone.target.name,
+            instance.model,
+            after,
+            checked.reason,
+            checked.runtime,
+            dict(checked.feeds),
+            dict(checked.wanted),
+            dict(checked.got),
+            instance.varied,
+            instance.source,
+        )
 
     @property
     def size(self) -> int:

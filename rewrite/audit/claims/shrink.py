@@ -18,7 +18,6 @@ import onnx
 from rewrite.audit.claims.check import check
 from rewrite.audit.claims.counterexample import Counterexample
 from rewrite.audit.claims.inputs import simplest
-from rewrite.audit.claims.refute import counterexample
 from rewrite.audit.feeds import Array, is_float
 from rewrite.audit.instances.alone import Alone
 from rewrite.audit.instances.draft import Draft, array_of, dims_of, value_info
@@ -63,7 +62,7 @@ def _tried(alone: Alone, best: Counterexample, change: Change) -> Counterexample
     if checked.status != "broken":
         return None
     instance = Instance(model, True, best.varied, best.source, alone.target.name)
-    return counterexample(alone, instance, applied, checked)
+    return Counterexample.seen(alone, instance, applied.after, checked)
 
 
 def _size(model: onnx.ModelProto) -> Size:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from rewrite.audit.claims.check import Checked, check
 from rewrite.audit.claims.counterexample import Counterexample
 from rewrite.audit.claims.proof import Proof, proofs
-from rewrite.audit.claims.refute import counterexample
 from rewrite.audit.claims.result import NOTHING, Counts, RuleResult, Status
 from rewrite.audit.claims.shrink import shrink
 from rewrite.audit.claims.smt.suggest import suggested
@@ -96,7 +95,8 @@ class _Trial:
             checked = self._check(tried, end)
             self._count(checked)
             if checked.status == "broken":
-                found = counterexample(alone, tried.instance, tried.applied, checked)
+                after = tried.applied.after
+                found = Counterexample.seen(alone, tried.instance, after, checked)
                 return self._refuted(alone, found, tried)
         self.late = self.late or search.late
         return None

@@ -6,7 +6,7 @@ Nothing else is done to the model: no folding, no tidying, no other rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
@@ -55,9 +55,15 @@ class Alone:
     def of(cls, pack: RulePack, rule: ast.Rule, target: Target) -> Alone:
         """Raises `RewriteError` (RW270) where the rule cannot be compiled."""
         only = replace(pack, rules=(replace(rule, over=()),))
-        matcher = matching.build(only, target)
-        (compiled,) = matcher.rules(rule.phase)
-        return cls(rule, compiled, matcher, target)
+        return cls.compiled_as(rule, matching.compile_pack(only), target)
+
+    @classmethod
+    def compiled_as(
+        cls, rule: ast.Rule, entries: Sequence[matching.Entry], target: Target
+    ) -> Alone:
+        """The one entry that the rule was compiled to."""
+        (entry,) = entries
+        return cls(rule, entry.rule, matching.Matcher(entries, target), target)
 
     def apply(self, model: onnx.ModelProto) -> Applied | None:
         """The rule applied wherever it matches; None where the model cannot be read."""
