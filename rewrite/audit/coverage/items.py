@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rewrite.audit.coverage.always import Always, is_demanded
+from rewrite.audit.coverage.coupled import Coupled
 from rewrite.audit.coverage.dtypes import ALL, possible
 from rewrite.audit.coverage.item import Item, excerpt, keyed
 from rewrite.audit.coverage.opsets import (
@@ -115,12 +116,15 @@ class _Reader:
         yield from self._branches()
         yield from self._optionals()
         yield from self._orders()
+        coupled = Coupled(tests_of(rule))
         always = Always(rule, self.vocabulary, self.classes, self.parents)
         for test in tests_of(rule).every:
             if is_made(test, rule.pattern) or always.is_no_test(test):
                 continue
-            yield Item("test", f"{test.key}={TRUE}", test.span, test.words)
-            yield Item("test", f"{test.key}={FALSE}", test.span, test.words, always.reason(test))
+            for value, word in ((True, TRUE), (False, FALSE)):
+                reason = "" if value else always.reason(test)
+                reason = reason or coupled.reason(test.key, value)
+                yield Item("test", f"{test.key}={word}", test.span, test.words, reason)
         yield from self._arms()
         yield from self._dtypes()
         yield from self._opsets(last)

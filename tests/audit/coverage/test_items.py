@@ -381,3 +381,39 @@ def test_an_operand_that_is_an_attribute_is_constant(tmp_path, newest, reason):
     items = {item.key: item.unreachable for item in found.part("r").items}
     assert reason in items["const:a=false"]
     assert bool(items["const:a=false"]) is bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("where", "cannot_happen"),
+    [
+        # where the second atom is false, the first is true, and the whole is
+        ("rank(x) == 0 or (not rank(x) == 0 and shape(x)[0] == 3)", {"where:1.2=false"}),
+        # below 2 it is below 3, too
+        ("rank(x) >= 2, rank(x) >= 3", {"where:1=false"}),
+        ("rank(x) > 0, rank(x) > 0.5", {"where:1=false"}),
+        ("0 < rank(x), rank(x) < 4", set()),
+        # a rank of 0 and one of at least 2 exclude each other
+        (
+            "rank(x) >= 2, rank(x) >= 2 or rank(x) == 0",
+            {"where:2.1=false", "where:2.2=true", "where:2.2=false"},
+        ),
+        # float16 and bfloat16 have 16 bits, uint16 has them and is neither
+        ("bits(x) == 16, dtype(x) in [f16, bf16]", {"where:1=false"}),
+        # an int32 is no float
+        ("is_float(x), dtype(x) != s32", {"where:2=false"}),
+        # each of three equations follows from the other two
+        (
+            "dtype(x) == dtype(y), dtype(x) == f16, f16 == dtype(y)",
+            {"where:1=false", "where:2=false", "where:3=false"},
+        ),
+        ('op(x) == "Abs", op(x) != "Relu"', {"where:2=false"}),
+        ('op(x) != "Abs", op(x) != "Relu"', set()),
+        ('op(x) not in ["Abs", "Relu"], op(x) != "Relu"', {"where:2=false"}),
+    ],
+)
+def test_atoms_that_leave_each_other_no_room(tmp_path, where, cannot_happen):
+    body = f"  match y = Neg(x)\n  where {where}\n  emit y = Neg(Identity(x))"
+    model = "g (float[2] x) => (float[2] y) { y = Neg(x) }"
+    found = lab(tmp_path, rule("r", body, fires("a", model)))
+    items = [i for i in found.part("r").items if i.key.startswith("where")]
+    assert {i.key for i in items if i.unreachable} == cannot_happen
