@@ -18,6 +18,7 @@ from typing import cast
 from rewrite.errors import Span
 from rewrite.lang import ast
 from rewrite.lang.printer import print_expr, print_pattern
+from rewrite.lang.quantized_words import is_parameter
 from rewrite.lang.walk import nodes, replace_nodes
 from rewrite.match.items import leaves
 from rewrite.ops import registry
@@ -157,8 +158,10 @@ def _put(expr: ast.Expr, old: ast.Expr, new: ast.Expr) -> ast.Expr:
 
 @mutates("drop const")
 def _const(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
-    """The value need not be constant."""
-    if isinstance(node, (ast.Variable, ast.Rest)) and node.type is not None and node.type.const:
+    """The value need not be constant; but scales of codes are, in the language."""
+    if not isinstance(node, (ast.Variable, ast.Rest)) or is_parameter(node.name):
+        return
+    if node.type is not None and node.type.const:
         yield Change(node, replace(node, type=replace(node.type, const=False)), node.name)
 
 
@@ -196,8 +199,11 @@ def _literal(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
 
 @mutates("loosen attribute")
 def _attribute(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
-    """The attribute may have any value."""
+    """The attribute may have any value, unless `DQ` and `Q` have made it: then nobody wrote it."""
     if isinstance(node, ast.AttributePattern) and node.values is not None:
+        patterns = (x for statement in rule.match for x in nodes(statement))
+        if any(isinstance(x, ast.OpPattern) and x.span == node.span for x in patterns):
+            return
         loose = replace(node, values=None, ignored=True)
         yield Change(node, loose, f"{node.name}: {' | '.join(map(str, node.values))}")
 

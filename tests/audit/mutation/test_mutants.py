@@ -24,6 +24,18 @@ rule conv_scaled in fold opset 11.. {
 }
 '''
 
+CODES = '''
+rule clamped in lower {
+  """Only its text counts."""
+  match y = Q(Relu(DQ(X: const u8 per_tensor)), s8 per_tensor)
+  where y.zp == X.zp
+  emit  y = Cast(X) { to: s8 }
+  claim exact
+  example fires a """g (float[1] x) => (float[1] y) { y = Abs(x) }"""
+  example rejects b """g (float[1] x) => (float[1] y) { y = Abs(x) }"""
+}
+'''
+
 
 @pytest.fixture(scope="module")
 def rule():
@@ -58,6 +70,16 @@ def test_every_kind_of_mutant(rule):
     }
     shared = [key for key in found if key.startswith("share inner value")]
     assert len(shared) == 2  # the convolution and the product in Clip; the roots may be shared
+
+
+def test_what_codes_are_is_not_changed(tmp_path):
+    (tmp_path / "pack.yaml").write_text("name: p\ndoc: A pack.\nopset: [13, 26]\n")
+    (tmp_path / "p.rules").write_text(CODES)
+    (rule,) = load_pack(tmp_path, vocabulary(), []).rules
+    found = {mutant.key for mutant in mutants(rule)}
+    assert not [key for key in found if key.startswith("loosen attribute")]
+    assert {key for key in found if key.startswith("drop const")} == {"drop const: X"}
+    assert "drop condition: is_scalar(X__scale)" in found
 
 
 def test_a_mutant_differs_in_one_thing(rule):
