@@ -196,7 +196,7 @@ class _Quantizer:
         left = kinds if not axis_known else tuple(k for k in kinds if k == "blocked")
         self.codes[name] = tuple(k for k in self.codes.get(name, GRANULARITIES) if k in left)
         self.places.setdefault(name, span)
-        if groups is not None:
+        if groups is not None and not _is_any_vector(groups):
             tests = [_granularity_test(span, name, g, groups) for g in groups]
             self.conditions.append(_joined("or", tests))
         attributes = [
@@ -287,6 +287,12 @@ def _without_groups(pattern: ast.TypePattern | None) -> ast.TypePattern | None:
     if not pattern.const and pattern.dtypes is None and pattern.shape is None:
         return None
     return replace(pattern, granularity=None)
+
+
+def _is_any_vector(groups: Iterable[ast.Granularity]) -> bool:
+    """Whether one scale or several will do, along any axis: what is not blocked."""
+    free = {g.kind for g in groups if g.axis is None}
+    return {"per_tensor", "per_axis"} <= free
 
 
 def _granularity_test(
