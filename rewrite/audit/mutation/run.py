@@ -104,11 +104,14 @@ def _merged(pack: RulePack, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """Mutants of a named pattern count once: some rule that uses it has to notice."""
     rules = {rule.name: rule for rule in pack.rules}
     found: dict[tuple[object, ...], Verdict] = {}
+    counts = Counter[tuple[object, ...]]()
     for verdict in verdicts:
         if not is_shared(rules[verdict.rule], verdict.span):
             found[verdict.rule, verdict.key] = verdict
             continue
-        place = (verdict.kind, verdict.span, verdict.key.partition(" #")[0])
+        # Not by the key: its words are those of the call's operands, which differ between rules.
+        counts[verdict.rule, verdict.kind, verdict.span] += 1
+        place = (verdict.kind, verdict.span, counts[verdict.rule, verdict.kind, verdict.span])
         known = found.get(place)
         if known is None or _RANK[verdict.fate] < _RANK[known.fate]:
             found[place] = replace(verdict, rule=_pattern_at(pack, verdict.span))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 30
 _PAIR_SECONDS = 200
-_INSTANCES = 30
+_INSTANCES = 60
 _RATIO = 8  # models that are tried for one that fires
 
 
