@@ -84,7 +84,11 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(place: str, data: object) -> None:
     """Data as JSON in a file, whole or not at all; on stdout where the place is `-`."""
-    text = json.dumps(data, indent=1) + "\n"
+    write_to(place, json.dumps(data, indent=1) + "\n")
+
+
+def write_to(place: str, text: str) -> None:
+    """Text in a file, whole or not at all; on stdout where the place is `-`."""
     if place == "-":
         sys.stdout.write(text)
     else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import complain, number_from, working, write_json, write_text
+from rewrite.cli.console import complain, number_from, working, write_json, write_text, write_to
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
 from rewrite.errors import Collector, Diagnostic, RewriteError, error, visible
@@ -45,7 +45,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--durations", type=number_from(0), metavar="N", help="list the N slowest tests"
     )
     parser.add_argument("--json", metavar="FILE", help="write the outcomes as JSON; - for stdout")
-    parser.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
+    parser.add_argument(
+        "--junit", metavar="FILE", help="write the outcomes as JUnit XML; - for stdout"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,9 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not chosen:
         complain(_nothing(left))
         return 1
+    quiet = "-" in (arguments.json, arguments.junit)  # nothing else is written to stdout then
     ran = _run(chosen, known, arguments.jobs)
     if arguments.update:
-        files = _update(chosen, ran, show=arguments.json != "-")
+        files = _update(chosen, ran, show=not quiet)
         chosen, _ = units(packs, selection)  # as the files are now
         again = [number for number, unit in enumerate(chosen) if _touches(unit, files)]
         repeated = _run([chosen[number] for number in again], known, arguments.jobs)
@@ -70,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             ran[number] = each
     flat = [one for each in ran for one in each]
     _write(arguments, flat, known, left)
-    if arguments.json != "-":
+    if not quiet:
         _print(flat, left, arguments.durations or 0)
     return 1 if any(one.outcome.finding is not None for one in flat) else 0
 
@@ -178,7 +181,7 @@ def _write(
     if arguments.json is not None:
         write_json(arguments.json, as_json(ran, [target.name for target in known], left))
     if arguments.junit is not None:
-        write_text(Path(arguments.junit), as_junit(ran))
+        write_to(arguments.junit, as_junit(ran))
 
 
 def _print(ran: Sequence[Ran], left: int, slowest: int) -> None:

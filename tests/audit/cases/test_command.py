@@ -215,6 +215,13 @@ def test_json_and_junit(work, capsys):
     assert "mine/relu.cases.yaml:7:3: error[RW717]" in str(case[0].text)
 
 
+def test_junit_on_stdout(work, capsys):
+    assert run("mine", "--target", "chip.yaml", "--junit", "-") == 0
+    suite = ElementTree.fromstring(capsys.readouterr().out)[0]  # and nothing besides
+    assert (suite.get("name"), suite.get("tests")) == ("mine", "2")
+    assert not (work / "-").exists()
+
+
 def test_processes_give_the_same_in_the_same_order(work, capsys):
     rules = [RULE.replace("relu_to_max", f"relu_{n}") for n in range(12)]
     rules[7] = rules[7].replace("Max(x, 0)", "Max(x, 1)")
