@@ -263,13 +263,22 @@ def _commutes(op: ast.OpName) -> bool:
 
 @mutates("off by one")
 def _number(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
-    """A number is one more."""
+    """A number is one more; but a block size that is not there is 0, in the language."""
     if not isinstance(node, ast.Constant) or isinstance(node.value, (bool, str)):
+        return
+    if any(_gives_default(x, node) for step in rule.steps for x in nodes(step)):
         return
     if node.value is None or node.value in (float("inf"), float("-inf")):
         return
     value = node.value + 1
     yield Change(node, replace(node, value=value, text=str(value)), node.text)
+
+
+def _gives_default(node: ast.Node, default: ast.Constant) -> bool:
+    """Whether the node is a parameter of codes or, without one, this number, as `DQ` made it."""
+    if not isinstance(node, ast.Binary) or node.operator != "??" or node.right is not default:
+        return False
+    return isinstance(node.left, ast.Name) and is_parameter(node.left.name)
 
 
 _OTHER = {"min": "max", "max": "min", "qmin": "qmax", "qmax": "qmin", "floor": "ceil"}

@@ -27,8 +27,8 @@ rule conv_scaled in fold opset 11.. {
 CODES = '''
 rule clamped in lower {
   """Only its text counts."""
-  match y = Q(Relu(DQ(X: const u8 per_tensor)), s8 per_tensor)
-  where y.zp == X.zp
+  match y = Q(Relu(DQ(X: const u8, zp=0)), s8 per_tensor)
+  where y.zp == X.zp, X.block == 0, (X.axis ?? 1) == 1
   emit  y = Cast(X) { to: s8 }
   claim exact
   example fires a """g (float[1] x) => (float[1] y) { y = Abs(x) }"""
@@ -79,7 +79,9 @@ def test_what_codes_are_is_not_changed(tmp_path):
     found = {mutant.key for mutant in mutants(rule)}
     assert not [key for key in found if key.startswith("loosen attribute")]
     assert {key for key in found if key.startswith("drop const")} == {"drop const: X"}
-    assert "drop condition: is_scalar(X__scale)" in found
+    numbers = {key for key in found if key.startswith("off by one")}
+    assert numbers == {"off by one: 0", "off by one: 0 #2", "off by one: 1", "off by one: 1 #2"}
+    assert "drop condition: is_scalar(y__scale)" in found
 
 
 def test_a_mutant_differs_in_one_thing(rule):
