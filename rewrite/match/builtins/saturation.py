@@ -34,7 +34,13 @@ def saturates(w: Tensor, axis: int) -> bool:
 
 @builtin
 def accumulates(
-    env: Env, w: Tensor, axis: int, w_zero: Tensor, x: object, x_zero: int, bias: Tensor
+    env: Env,
+    w: Tensor,
+    axis: int,
+    w_zero: Tensor,
+    x: object,
+    x_zero: int,
+    bias: Tensor | None = None,
 ) -> bool:
     """Whether no sum of products of weights and codes of `x`, with a bias, leaves 32 bits."""
     rows = _rows(w, axis)
@@ -43,7 +49,7 @@ def accumulates(
         raise Unknown("the zero points of the weights do not lie along their channels")
     low, high = integer_range(str(env.facts.type(x).dtype))  # type: ignore[arg-type]
     found = accumulator.sums(rows - zeros.reshape(-1, 1), low, high, x_zero)
-    added = np.abs(np.rint(bias.reals()).reshape(-1))
+    added = 0 if bias is None else np.abs(np.rint(bias.reals()).reshape(-1))
     return bool((found.partial + added <= (1 << 31) - 1).all())
 
 
