@@ -266,7 +266,7 @@ def _number(node: ast.Node, rule: ast.Rule) -> Iterator[Change]:
     """A number is one more; but a block size that is not there is 0, in the language."""
     if not isinstance(node, ast.Constant) or isinstance(node.value, (bool, str)):
         return
-    if any(_gives_default(x, node) for step in rule.steps for x in nodes(step)):
+    if any(_gives_default(x, node) for s in (*rule.steps, *rule.emit) for x in nodes(s)):
         return
     if node.value is None or node.value in (float("inf"), float("-inf")):
         return
