@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import onnx
 import onnx_ir as ir
+from onnx import helper
 from onnx.onnx_cpp2py_export import shape_inference
 
 from rewrite.graph.names import subgraphs
@@ -65,6 +66,34 @@ def infer(
     if isinstance(bare, bytes):
         _correct(tables, _tables(model, bare, nested), notes)
     return Inferred(tables)
+
+
+def without_defaults(data: bytes, pinned: frozenset[str]) -> bytes:
+    """The model without the values of initializers that callers may replace, or training does.
+
+    Inference computes shapes with the values of initializers: from a default it would find a size
+    that holds for that default alone. `pinned`: initializers that are not the model's to keep.
+    """
+    proto = onnx.ModelProto.FromString(data)
+    main, *others = _graphs_of(proto)
+    trained = [tensor for tensor in proto.graph.initializer if tensor.name in pinned]
+    _drop(proto.graph, pinned)
+    listed = {value.name for value in proto.graph.input}
+    for tensor in trained:
+        if tensor.name not in listed:
+            kind, dims = tensor.data_type, list(tensor.dims)
+            proto.graph.input.append(helper.make_tensor_value_info(tensor.name, kind, dims))
+    for graph in others if proto.ir_version < 4 else (main, *others):
+        if isinstance(graph, onnx.GraphProto):
+            _drop(graph, frozenset(value.name for value in graph.input))
+    return bytes(proto.SerializeToString())
+
+
+def _drop(graph: onnx.GraphProto, names: frozenset[str]) -> None:
+    """Initializers of these names go."""
+    kept = [tensor for tensor in graph.initializer if tensor.name not in names]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
 
 
 def _tables(model: ir.Model, result: bytes, nested: bool) -> dict[ir.Graph, Table]:

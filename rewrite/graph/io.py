@@ -135,6 +135,8 @@ def _take(
     tolerated = checks.check(checkable, read.op_types, subject)
     if tolerated is not None:
         loaded.notes.append(tolerated)
+    if any(facts.is_overridable(v) for g in facts.graphs() for v in g.initializers.values()):
+        data = infer.without_defaults(data, facts.pinned)
     facts.learn(infer.infer(read.model, data, read.nested, read.op_types, loaded.notes))
     return loaded
 

@@ -27,7 +27,7 @@ from rewrite.match.accept import FORM, Failure, Taken, applies, escapes, roots_o
 from rewrite.match.expr import names_in
 from rewrite.match.interpreter import Search
 from rewrite.match.items import Atom, Every, Formula, atoms, tests_of
-from rewrite.match.pattern import form_names
+from rewrite.match.parts import parts_of
 from rewrite.match.rule import CompiledRule
 from rewrite.match.values import Env, Unknown
 from rewrite.match.walk import Chosen, Guarded, Operand
@@ -109,6 +109,7 @@ class _NearSearch(Search):
         self.allowance = allowance
         self.tests = tests_of(rule)
         self.reads = _reads(rule)
+        self.parts = parts_of(rule)
         self.paid: list[_Paid] = []
         self.tolerant = True
         self.anchor_paid: list[_Paid] = []  # for the anchor to be one of the siblings
@@ -155,36 +156,12 @@ class _NearSearch(Search):
     ) -> bool:
         if any_way:
             return False
-        failure = Failure(code, reason, form.span, subject)
-        price = max(1, self._operators(form, set()))
-        return self._pay(failure, price, frozenset(self._lost(form, set())))
-
-    def _operators(self, form: f.Form, seen: set[int]) -> int:
-        """How many operators are written in a form and in the statements that it leads to."""
-        count = 0
-        for part in f.walk(form):
-            if isinstance(part, f.Bag):
-                count += len(part.items) - 1
-            elif isinstance(part, f.Chain):
-                count += part.least
-            elif isinstance(part, f.Op):
-                count += 1
-            elif isinstance(part, f.Reference) and part.statement not in seen:
-                seen.add(part.statement)
-                if part.name not in self.names:
-                    count += self._operators(self.pattern.statements[part.statement].form, seen)
-        return count
-
-    def _lost(self, form: f.Form, seen: set[int]) -> Iterator[str]:
-        """The names that the form would bind, and those of statements that it leads to."""
-        for statement in self.pattern.statements:
-            if statement.form is form:
-                yield from (name for name in statement.names if name is not None)
-        for part in f.walk(form):
-            yield from form_names(part)
-            if isinstance(part, f.Reference) and part.statement not in seen:
-                seen.add(part.statement)
-                yield from self._lost(self.pattern.statements[part.statement].form, seen)
+        if not self.tolerant:
+            return False
+        price = max(1, self.parts.operators(form, self.names))
+        if price > self._left():
+            return False
+        return self._pay(Failure(code, reason, form.span, subject), price, self.parts.lost(form))
 
     def _pay(self, failure: Failure, price: int, lost: frozenset[str] = frozenset()) -> bool:
         if not self.tolerant or price > self._left():
