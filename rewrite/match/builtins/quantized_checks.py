@@ -132,6 +132,8 @@ def code_of(env: Env, y: Value, bound: Tensor) -> Tensor:
     found = of_value(env, y)
     if found.faults:
         raise Unknown(f"{describe(y)} has a bad quantization: {'; '.join(found.faults)}")
+    if not bound.size:
+        raise Unknown("the number is empty")
     try:
         limits = bounds(None, float(bound.reals().reshape(-1)[0]), found.params)
     except QuantError as fault:
