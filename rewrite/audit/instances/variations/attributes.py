@@ -80,7 +80,7 @@ def _ints(name: str, now: object, hints: Hints) -> list[object]:
     if name in DTYPE_ATTRIBUTES:
         return [DTYPES[t] for t in hints.dtypes]
     near = [now + 1, now - 1] if isinstance(now, int) else []
-    named = [int(n) for n in hints.numbers if n == int(n) and abs(n) < 1 << 31]
+    named = [int(n) for n in hints.numbers if abs(n) < 1 << 31 and n == int(n)]
     return [*_INTS, *near, *named]
 
 
