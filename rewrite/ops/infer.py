@@ -98,7 +98,8 @@ class _Entry:
         assert self.schema is not None
         operands = self.schema.inputs
         variadic = bool(operands) and operands[-1].option == "variadic"
-        if len(row) > len(operands) and not variadic and any(d != ABSENT for d in row):
+        beyond = row[len(operands) :]
+        if not variadic and any(d != ABSENT for d in beyond):
             raise InferenceError(f"{self.name} takes {len(operands)} operands, not {len(row)}")
         bound: dict[str, str] = {}
         for i, operand in enumerate(operands):
