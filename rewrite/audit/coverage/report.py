@@ -153,9 +153,9 @@ class Homes:
     def of(cls, pack: RulePack) -> Homes:
         return cls(tuple(d for file in pack.files for d in file.tree.patterns))
 
-    def of_item(self, item: Item) -> ast.PatternDef | None:
-        """The pattern in which the item stands; None: in its rule."""
-        return next((d for d in self.definitions if inside(item.place, d.span)), None)
+    def at(self, place: Span) -> ast.PatternDef | None:
+        """The pattern in whose text the place is; None: in that of a rule."""
+        return next((d for d in self.definitions if inside(place, d.span)), None)
 
     @staticmethod
     def is_shown_elsewhere(definition: ast.PatternDef, pack: RulePack) -> bool:
@@ -178,7 +178,7 @@ def inside(span: Span, around: Span) -> bool:
 
 
 def _rule(one: Measured, homes: Homes) -> Part:
-    items = tuple(item for item in one.items if homes.of_item(item) is None)
+    items = tuple(item for item in one.items if homes.at(item.place) is None)
     shown = _shown(items, one.tests)
     return Part("rule", one.rule, one.span, items, shown, len(one.tests))
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rewrite.audit.cases.find import cases_of
+from rewrite.audit.coverage.report import Homes
 from rewrite.audit.mutation.judge import Subject, Verdict, judge, lost
 from rewrite.audit.mutation.mutants import is_shared
 from rewrite.audit.mutation.survivors import explain, read
 from rewrite.audit.workers import each
-from rewrite.errors import Diagnostic, Span
+from rewrite.errors import Diagnostic
 from rewrite.lang.pack import RulePack
 from rewrite.target.target import Target
 
@@ -101,34 +102,31 @@ def score(
 
 
 def _merged(pack: RulePack, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
-    """Mutants of a named pattern count once: some rule that uses it has to notice."""
+    """Mutants of a named pattern count once: some rule that uses it has to notice. Where rules of
+    an extended pack use it, they count there, as in coverage.
+    """
     rules = {rule.name: rule for rule in pack.rules}
+    homes = Homes.of(pack)
+    elsewhere = {d.name for d in homes.definitions if homes.is_shown_elsewhere(d, pack)}
     found: dict[tuple[object, ...], Verdict] = {}
     counts = Counter[tuple[object, ...]]()
     for verdict in verdicts:
         if not is_shared(rules[verdict.rule], verdict.span):
             found[verdict.rule, verdict.key] = verdict
             continue
+        home = homes.at(verdict.span)
+        if home is not None and home.name in elsewhere:
+            continue
         # Not by the key: its words are those of the call's operands, which differ between rules.
         counts[verdict.rule, verdict.kind, verdict.span] += 1
         place = (verdict.kind, verdict.span, counts[verdict.rule, verdict.kind, verdict.span])
         known = found.get(place)
         if known is None or _RANK[verdict.fate] < _RANK[known.fate]:
-            found[place] = replace(verdict, rule=_pattern_at(pack, verdict.span))
+            found[place] = replace(verdict, rule=home.name if home else "")
     return tuple(found.values())
 
 
 _RANK = {"test": 0, "numbers": 1, "verify": 2, "fault": 3, "survives": 4, "refused": 5}
-
-
-def _pattern_at(pack: RulePack, span: Span) -> str:
-    """The name of the pattern whose text has the place."""
-    for file in pack.files:
-        for definition in file.tree.patterns:
-            where = definition.span
-            if where.file == span.file and where.line <= span.line <= where.end_line:
-                return definition.name
-    return ""
 
 
 def _subjects(

@@ -114,3 +114,49 @@ def test_explanations_that_are_none(pack, capsys, text):
     assert main(["coverage", "acme", "--mutate"]) == 2
     assert "acme/survivors.yaml:1:" in (told := capsys.readouterr().err)
     assert "error[RW725]" in told
+
+
+PATTERN = '''
+pattern halved(x) = x / 2
+
+rule half in fold {
+  """x / 2 is x / 2."""
+  match y = halved(x: f32)
+  emit  y = x * 0.5
+  claim exact
+  example fires plain """
+    g (float[2] x) => (float[2] y) <float c = {2}> { y = Div(x, c) }
+  """
+  example rejects third """
+    g (float[2] x) => (float[2] y) <float c = {3}> { y = Div(x, c) }
+  """
+}
+'''
+USER = '''
+rule half_of_negated in fold {
+  """-x / 2 is x * -0.5."""
+  match y = halved(-x)
+  where dtype(x) == f32
+  emit  y = x * -0.5
+  claim exact
+  example fires plain """
+    g (float[2] x) => (float[2] y) <float c = {2}> { n = Neg(x)  y = Div(n, c) }
+  """
+  example rejects double """
+    g (double[2] x) => (double[2] y) <double c = {2}> { n = Neg(x)  y = Div(n, c) }
+  """
+}
+'''
+
+
+def test_patterns_of_an_extended_pack_count_there(pack, capsys):
+    (pack / "a.rules").write_text(USER)
+    (pack / "pack.yaml").write_text(MANIFEST + "extends: [base]\n")
+    base = pack.parent / "base"
+    base.mkdir()
+    (base / "pack.yaml").write_text(MANIFEST.replace("acme", "base"))
+    (base / "a.rules").write_text(PATTERN)
+    _, _, survivors = scored(capsys)
+    # No example of `half_of_negated` divides by another number; one of `half` does.
+    assert "share inner value: -x" in survivors
+    assert "widen literal: 2" not in survivors

@@ -66,7 +66,7 @@ def tasks(job: Job, measured: Sequence[Measured]) -> list[Task]:
     shown: set[Identity] = set()
     for one in measured:
         keys = one.keys
-        shown |= {identity(i) for i in one.items if i.key in keys and homes.of_item(i) is not None}
+        shown |= {identity(i) for i in one.items if i.key in keys and homes.at(i.place) is not None}
     asked: dict[Identity, int] = {}
     found = []
     for one in measured:
@@ -74,7 +74,7 @@ def tasks(job: Job, measured: Sequence[Measured]) -> list[Task]:
         for item in one.items:
             if item.unreachable or item.key in one.keys:
                 continue
-            if homes.of_item(item) is not None:
+            if homes.at(item.place) is not None:
                 place = identity(item)
                 asked[place] = asked.get(place, 0) + 1
                 if place in shown or asked[place] > _CALLERS:
@@ -113,7 +113,7 @@ def _once(
     kept = []
     for task, one in zip(asked, found, strict=True):
         home = homes[task.job]
-        places = {i.key: identity(i) for i in items[task.job, task.rule] if home.of_item(i)}
+        places = {i.key: identity(i) for i in items[task.job, task.rule] if home.at(i.place)}
         proposals = []
         for proposal in one.proposals:
             keys = tuple(k for k in proposal.keys if places.get(k) not in shown)
