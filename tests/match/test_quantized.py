@@ -10,6 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rewrite.errors import Collector
+from rewrite.lang.parser import parse
+from rewrite.lang.quantized import expand_quantized
 from rewrite.match.values import Tensor
 from tests.match.conftest import Ask
 
@@ -73,6 +76,7 @@ def test_both_domains(ask: Ask, domain: str) -> None:
         ("y = Q(MatMul(DQ(X), DQ(K: int per_tensor|per_axis(-1))), zp=0)", "match"),
         ("y = Q(MatMul(DQ(X: u8[N, M] per_tensor), DQ(K: [M, _] per_axis)), Y: int)", "match"),
         ("y = Q(MatMul(DQ(X, zp=7), DQ(K)))", "match"),
+        ("y = Q(MatMul(DQ(X: per_axis|per_tensor), DQ(K: per_tensor|per_axis)))", "match"),
         ("_ = Q(MatMul(DQ(X), DQ(_)), y)", "match"),
         ("y = Q(MatMul(DQ(_: u8 per_tensor), DQ(_: const s8 per_axis(-1), zp=0)))", "match"),
         ("y = Q(MatMul(DQ(X), DQ(_: per_axis(0))))", "where"),
@@ -80,6 +84,26 @@ def test_both_domains(ask: Ask, domain: str) -> None:
 )
 def test_constraints(ask: Ask, pattern: str, code: str) -> None:
     assert ask(pattern, QDQ).code == code
+
+
+ANY = """
+rule moved in clean {
+  \"\"\"Only its text counts.\"\"\"
+  match y = Relu(DQ(X: const s8 %s))
+  emit  y = Abs(X)
+  claim exact
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("granularity", "asked"),
+    [("per_tensor", 1), ("per_tensor|per_axis(0)", 1), ("per_tensor|per_axis", 0)],
+)
+def test_what_is_not_blocked_has_one_scale_or_several(granularity: str, asked: int) -> None:
+    rule = parse(ANY % granularity, "a.rules").rules[0]
+    expanded = expand_quantized(rule, Collector())
+    assert len(expanded.steps) == asked
 
 
 BIAS = """

@@ -29,7 +29,7 @@ rule clamped in lower {
   """Only its text counts."""
   match y = Q(Relu(DQ(X: const u8, zp=0)), s8 per_tensor)
   where y.zp == X.zp, X.block == 0, (X.axis ?? 1) == 1
-  emit  y = Cast(X) { to: s8 }
+  emit  y = Cast(X + u8(X.block)) { to: s8 }
   claim exact
   example fires a """g (float[1] x) => (float[1] y) { y = Abs(x) }"""
   example rejects b """g (float[1] x) => (float[1] y) { y = Abs(x) }"""
