@@ -55,7 +55,8 @@ class Coupled:
 
     def reason(self, key: str, value: bool) -> str:
         """Why the atom never decides, being `value`."""
-        own = next((x for x in self._formulas if any(a.test.key == key for a in atoms(x))), None)
+        formulas = (*self._formulas, *self.tests.guards)
+        own = next((x for x in formulas if any(a.test.key == key for a in atoms(x))), None)
         if own is None:
             return ""
         together = self._together(own)
@@ -78,7 +79,8 @@ class Coupled:
 
     @cached_property
     def _claims(self) -> Mapping[str, _Claim]:
-        return {a.test.key: _claim(a) for x in self._formulas for a in atoms(x)}
+        formulas = (*self._formulas, *self.tests.guards)
+        return {a.test.key: _claim(a) for x in formulas for a in atoms(x)}
 
     def _subjects(self, formula: Formula) -> frozenset[str]:
         return frozenset(s for a in atoms(formula) for s in self._claims[a.test.key].compared)

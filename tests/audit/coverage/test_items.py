@@ -417,3 +417,18 @@ def test_atoms_that_leave_each_other_no_room(tmp_path, where, cannot_happen):
     found = lab(tmp_path, rule("r", body, fires("a", model)))
     items = [i for i in found.part("r").items if i.key.startswith("where")]
     assert {i.key for i in items if i.unreachable} == cannot_happen
+
+
+def test_a_guard_that_leaves_an_atom_no_room(tmp_path):
+    """Its own atoms do, and the conditions of the rule; other branches do not."""
+    body = (
+        "  match y = Neg(Relu(x) if (rank(x) == 1 or (not rank(x) == 1 and rank(x) >= 2))"
+        " | Abs(x) if (rank(x) == 2))\n  where rank(x) <= 1\n  emit y = Neg(x)"
+    )
+    model = "g (float[2] x) => (float[2] y) { m = Relu(x)  y = Neg(m) }"
+    found = lab(tmp_path, rule("r", body, fires("a", model)))
+    items = [i for i in found.part("r").items if i.key.startswith(("guard", "where"))]
+    # at most one axis: never at least two, which every match of the second branch would have
+    assert {i.key for i in items if i.unreachable} == {
+        "guard:1.2=true", "guard:1.2=false", "guard:1.3=true", "guard:2=true",
+    }  # fmt: skip
