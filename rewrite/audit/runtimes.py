@@ -77,6 +77,19 @@ def has_onnxruntime() -> bool:
     return importlib.util.find_spec("onnxruntime") is not None
 
 
+def import_onnxruntime() -> Any:
+    """The module. Raises ImportError where it is not installed.
+
+    From 1.29 on it tells its makers about each session: names and hashes of the model among it, and
+    keeps files for that in the user's cache folder. Models are not ours to tell of, so that is off
+    unless the user has set the variable.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
+
+    return onnxruntime
+
+
 def runners() -> list[Runtime]:
     """The runtimes to try, most independent first."""
     return [OnnxRuntime, Reference] if has_onnxruntime() else [Reference]
@@ -105,8 +118,7 @@ class OnnxRuntime:
     name = "onnxruntime"
 
     def __init__(self, item: Source) -> None:
-        import onnxruntime
-
+        onnxruntime = import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1
@@ -129,9 +141,7 @@ class OnnxRuntime:
         )
 
     def run(self, feeds: Feeds) -> list[Array | None]:
-        import onnxruntime
-
-        options = onnxruntime.RunOptions()
+        options = import_onnxruntime().RunOptions()
         options.log_severity_level = 4
         try:
             with _ending(options):
@@ -144,8 +154,7 @@ class OnnxRuntime:
             raise CannotRunError(_first_line(problem)) from problem
 
     def _run_raw(self, feeds: Feeds, options: Any) -> list[Array | None]:
-        import onnxruntime
-
+        onnxruntime = import_onnxruntime()
         values = {name: _ort_value(onnxruntime, array) for name, array in feeds.items()}
         results = self.session.run_with_ort_values(self.outputs, values, options)
         return [_from_ort(result) for result in results]

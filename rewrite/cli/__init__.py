@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from rewrite.cli import commands
+from rewrite.cli import commands, ending
 from rewrite.cli.console import complain
 from rewrite.cli.lazily import postpone
 from rewrite.errors import RewriteError, error
@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> NoReturn:
     """The process of one command, from its arguments to its exit status."""
+    ending.in_order()
     postpone()
     status = main()
     gc.freeze()  # at its end Python would look through everything for garbage once more

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from rewrite.audit.runtimes import import_onnxruntime
 from rewrite.errors import error
 
 PAUSE = 0.1  # seconds between turns
@@ -57,8 +58,7 @@ def _ours(model: str, feeds: dict[str, Any], threads: int, target: str | None) -
 
 
 def _onnxruntime(model: str, feeds: dict[str, Any], threads: int) -> Run:
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -133,3 +134,30 @@ def never(item, skip):
 def test_processes_that_do_nothing_but_end_are_given_up():
     with pytest.raises(RuntimeError, match="processes ended one after the other: ValueError: not"):
         list(each([7], never, lost, 1, 20))
+
+
+def test_a_signal_that_another_thread_takes_is_told_afterwards():
+    """Threads of native code do not block what ours block."""
+    done = []
+    begun, ended = threading.Event(), threading.Event()
+
+    def elsewhere():
+        begun.wait(30)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        ended.set()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+
+    def start():
+        with interrupts.held():
+            begun.set()
+            ended.wait(30)
+            sum(range(1000))  # where Python would look for signals
+            done.append("the block goes on")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    thread.join()
+    assert done == ["the block goes on"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -7,7 +7,6 @@ refines it, or has cases of its own for it, those are run there as well.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +16,7 @@ from rewrite.audit.cases.case import Finding, Outcome, RuleTest
 from rewrite.audit.cases.find import target_of, tests_of
 from rewrite.audit.cases.run import RuleRunner
 from rewrite.audit.cases.select import Wanted
-from rewrite.audit.runtimes import has_onnxruntime
+from rewrite.audit.runtimes import has_onnxruntime, import_onnxruntime
 from rewrite.audit.workers import each
 from rewrite.errors import Diagnostic, RewriteError
 from rewrite.lang import ast
@@ -135,7 +134,7 @@ def running(
     compiled.
     """
     if has_onnxruntime():
-        importlib.import_module("onnxruntime")  # once, and not in every process
+        import_onnxruntime()  # once, and not in every process
 
     def work(part: tuple[Unit, ...], skip: int) -> Iterator[_Result]:
         return _results(part, targets, skip)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Lock
 
@@ -51,14 +52,50 @@ def pairs_in(
     threads = max(1, min(jobs, len(folders)))
     left = _Left(seconds, threads)
 
+    processes = _Processes()
+
     def run(folder: Path) -> PackPairs | Crashed:
-        found = _in_process((folder, left.share(), only))
+        found = _in_process((folder, left.share(), only), processes)
         if isinstance(found, PackPairs):
             left.spent(found.seconds)
         return found
 
     with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(run, folders)
+        try:
+            yield from pool.map(run, folders)
+        finally:
+            processes.end()  # threads wait for them
+
+
+class _Processes:
+    """Those that run, so that they can be ended where nobody wants the rest."""
+
+    def __init__(self) -> None:
+        self.running: list[BaseProcess] = []
+        self.wanted = True
+        self.lock = Lock()
+
+    def start(self, process: BaseProcess) -> None:
+        """Start it, and end it again where nobody wants it any more."""
+        with self.lock:
+            process.start()
+            self.running.append(process)
+            if not self.wanted:
+                process.kill()
+
+    def done(self, process: BaseProcess) -> None:
+        """End it."""
+        with self.lock:
+            self.running.remove(process)
+        process.kill()
+        process.join()
+
+    def end(self) -> None:
+        """End all."""
+        with self.lock:
+            self.wanted = False
+            for process in self.running:
+                process.kill()
 
 
 class _Left:
@@ -79,12 +116,14 @@ class _Left:
             self.seconds -= seconds
 
 
-def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed:
+def _in_process(
+    task: tuple[Path, float, frozenset[str]], processes: _Processes
+) -> PackPairs | Crashed:
     context = multiprocessing.get_context("spawn")  # runtimes have threads: no fork
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, *task), daemon=True)
     with interrupts.held():
-        process.start()
+        processes.start(process)
     theirs.close()
     folder, seconds, _ = task
     begun: PackPairs | None = None
@@ -109,8 +148,7 @@ def _in_process(task: tuple[Path, float, frozenset[str]]) -> PackPairs | Crashed
             return begun.with_results(results, seconds)
         return Crashed(folder.name, last)
     finally:
-        process.kill()
-        process.join()
+        processes.done(process)
 
 
 def _work(pipe: Connection, folder: Path, seconds: float, only: frozenset[str]) -> None:

@@ -6,19 +6,19 @@ comments that suppress included. Raises `RewriteError` where a pack does not loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
-from rewrite.audit import interrupts
 from rewrite.audit.lint import suppress
 from rewrite.audit.lint.finding import Finding
 from rewrite.audit.lint.registry import Check, checks
 from rewrite.audit.lint.subject import Subject, open_pack
+from rewrite.audit.workers import each
+from rewrite.errors import RewriteError
 
+SECONDS = 3600.0  # for one pack
 Tell = Callable[[str, int, int], None]  # a pack, how many are done, how many are left
 
 
@@ -46,11 +46,31 @@ def lint(
     if jobs <= 1 or len(folders) < 2:
         results: Iterable[PackReport] = map(one, folders)
         return _gather(results, folders, found, tell)
-    context, processes = get_context("spawn"), min(jobs, len(folders))
-    with ProcessPoolExecutor(processes, context, interrupts.ends) as pool:
-        with interrupts.held():  # here the processes start
-            results = pool.map(one, folders)
-        return _gather(results, folders, found, tell)
+    return _gather(_in_processes(one, folders, jobs), folders, found, tell)
+
+
+def _in_processes(
+    one: Callable[[Path], PackReport], folders: Sequence[Path], jobs: int
+) -> Iterator[PackReport]:
+    """Raises RuntimeError where a process ends before its time."""
+
+    def work(folder: Path, skip: int) -> Iterator[PackReport | RewriteError | str]:
+        if skip:
+            return
+        try:
+            yield one(folder)
+        except RewriteError as problem:
+            yield problem
+
+    def lost(folder: Path, _: int, how: str) -> PackReport | RewriteError | str:
+        return f"the process that looked at {folder} {how}"
+
+    for (found,) in each(folders, work, lost, jobs, SECONDS):
+        if isinstance(found, RewriteError):
+            raise found
+        if isinstance(found, str):
+            raise RuntimeError(found)
+        yield found
 
 
 def _gather(
