@@ -72,6 +72,14 @@ def test_every_kind_says_something_of_some_model():
     assert found == set(variations())
 
 
+def test_infinite_numbers_of_a_rule_are_no_integer_attributes():
+    hints = Hints((float("inf"), float("nan"), 3.0), (), ("f32",), frozenset(), (7, 24), None)
+    of = model("g (float[2,3] x) => (float[2,3] y) { y = Softmax <axis = 1> (x) }")
+    made = {change.label for change in changes(of, hints)["attribute"]}
+    assert "Softmax axis = 3" in made
+    assert not [label for label in made if "inf" in label or "nan" in label]
+
+
 def test_one_type_everywhere():
     made = changed("dtype", "f32 to f16", model(BASE))
     assert made.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
