@@ -53,11 +53,13 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, newline: str | None = None) -> str:
+    """The text of a file, with `\\n` line ends; with those that it has where `newline` is `""`."""
     try:
         if path.exists() and not path.is_file():  # a pipe would keep us waiting
             raise error("RW005", "cannot read: it is not a file", subject=str(path))
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8", newline=newline) as stream:
+            return stream.read()
     except OSError as problem:
         reason = problem.strerror or str(problem)
     except UnicodeDecodeError:

@@ -16,33 +16,45 @@ from rewrite.audit.coverage.run import Job
 from rewrite.audit.coverage.suggest.run import Suggested, suggest
 from rewrite.audit.coverage.suggest.write import write
 from rewrite.audit.coverage.told import place
-from rewrite.cli.console import read_text, working, write_text
+from rewrite.cli.console import read_text, working
+from rewrite.cli.replace import append
 from rewrite.errors import error, visible
+from rewrite.lang.text import normalize
 from rewrite.report.words import counted
 
 
 def run(arguments: argparse.Namespace, measured: Mapping[Job, Sequence[Measured]]) -> None:
     """Write the proposals. Raises RW721 where a file could not hold cases of the packs."""
     place_ = None if arguments.suggest == "-" else _place(arguments.suggest, measured)
+    texts = {} if place_ is None else _texts(place_)
     with working("suggestions") as tell:
         found = suggest(measured, arguments.jobs, tell)
     if place_ is None:
-        print(write([proposal for one in found for proposal in one.proposals]), end="")
+        print(_text(found), end="")
     elif place_.is_dir():
         for name, some in _by_file(found).items():
-            _append(place_ / name, some)
+            _append(place_ / name, texts, some)
     else:
-        _append(place_, found)
+        _append(place_, texts, found)
     for line in _told(found):
         sys.stderr.write(visible(line) + "\n")
 
 
-def _append(path: Path, found: Sequence[Suggested]) -> None:
+def _texts(place_: Path) -> dict[Path, str]:
+    """The files that cases may be added to, as they are while these are looked for."""
+    paths = sorted(place_.glob(f"*{SUFFIX}")) if place_.is_dir() else [place_]
+    return {path: normalize(read_text(path, newline="")) for path in paths if path.exists()}
+
+
+def _append(path: Path, texts: Mapping[Path, str], found: Sequence[Suggested]) -> None:
     """Add the cases to the end of a file."""
-    text = write([proposal for one in found for proposal in one.proposals])
+    text = _text(found)
     if text:
-        before = read_text(path) if path.exists() else ""
-        write_text(path, f"{before.rstrip()}\n\n{text}" if before.strip() else text)
+        append(path, texts.get(path, ""), text)
+
+
+def _text(found: Sequence[Suggested]) -> str:
+    return write([proposal for one in found for proposal in one.proposals])
 
 
 def _by_file(found: Sequence[Suggested]) -> dict[str, list[Suggested]]:

@@ -11,7 +11,8 @@ import difflib
 import sys
 from pathlib import Path
 
-from rewrite.cli.console import read_text, write_text
+from rewrite.cli.console import read_text
+from rewrite.cli.replace import replace
 from rewrite.errors import Collector, RewriteError, error
 
 
@@ -23,12 +24,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from rewrite.lang.printer import format_text
+    from rewrite.lang.text import normalize
 
     problems = Collector()
     changed = 0
     for path in _files(arguments.paths):
         try:
-            before = read_text(path)
+            before = normalize(read_text(path, newline=""))
             after = format_text(before, str(path))
         except RewriteError as problem:
             problems.found.extend(problem.diagnostics)
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.check:
             print(f"would format {path}")
         else:
-            write_text(path, after)
+            replace(path, before, after)
             print(f"formatted {path}")
     problems.raise_if_any()
     return 1 if changed and (arguments.check or arguments.diff) else 0

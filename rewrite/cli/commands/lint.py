@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import number_from, working, write_json, write_text
+from rewrite.cli.console import number_from, working, write_json
 from rewrite.cli.packs import HELP, folders
+from rewrite.cli.replace import replace
 from rewrite.errors import Diagnostic, RewriteError, error, render, visible
 from rewrite.told import pages
 
@@ -90,8 +91,8 @@ def _codes(text: str) -> tuple[str, ...]:
 def _mended(reports: Sequence[PackReport], quiet: bool) -> bool:
     """Write the text of every file that can be mended; whether there was one."""
     changed = False
-    for file, _, text in _changes(reports):
-        write_text(Path(file), text)
+    for file, before, text in _changes(reports):
+        replace(Path(file), before, text)
         if not quiet:
             print(f"fixed {file}")
         changed = True

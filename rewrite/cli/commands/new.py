@@ -57,7 +57,13 @@ def _pack(arguments: argparse.Namespace) -> list[Path]:
     except OSError as problem:
         reason = f"cannot write: {problem.strerror or problem}"
         raise error("RW003", reason, subject=str(folder)) from None
-    return [_written(folder / file.name, file.text) for file in files]
+    try:
+        return [_written(folder / file.name, file.text) for file in files]
+    except BaseException:  # half a pack would be in the way of the next attempt
+        for file in files:
+            (folder / file.name).unlink(missing_ok=True)
+        folder.rmdir()
+        raise
 
 
 def _rule(arguments: argparse.Namespace) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from rewrite import resources
 from rewrite.cli.console import complain, number_from, working, write_json, write_text, write_to
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
+from rewrite.cli.replace import changed
 from rewrite.errors import Collector, Diagnostic, RewriteError, error, visible
 from rewrite.lang.words import suggestion
 from rewrite.told import pages
@@ -62,10 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not chosen:
         complain(_nothing(left))
         return 1
+    texts = _texts(packs) if arguments.update else {}
     quiet = "-" in (arguments.json, arguments.junit)  # nothing else is written to stdout then
     ran = _run(chosen, known, arguments.jobs)
     if arguments.update:
-        files = _update(chosen, ran, show=not quiet)
+        files = _update(chosen, ran, texts, show=not quiet)
         chosen, _ = units(packs, selection)  # as the files are now
         again = [number for number, unit in enumerate(chosen) if _touches(unit, files)]
         repeated = _run([chosen[number] for number in again], known, arguments.jobs)
@@ -136,19 +138,35 @@ def _run(chosen: Sequence[Unit], known: Sequence[Target], jobs: int) -> list[lis
     return found
 
 
-def _update(chosen: Sequence[Unit], ran: Sequence[Sequence[Ran]], show: bool) -> frozenset[str]:
+def _texts(packs: Sequence[RulePack]) -> dict[str, str | Diagnostic]:
+    """Files of cases as they are when their tests are run, or why they are not read."""
+    from rewrite.audit.cases.find import files_of, text_of
+
+    return {str(path): text_of(path) for pack in packs for path in files_of(pack)}
+
+
+def _update(
+    chosen: Sequence[Unit],
+    ran: Sequence[Sequence[Ran]],
+    texts: Mapping[str, str | Diagnostic],
+    show: bool,
+) -> frozenset[str]:
     """Write what the outcomes propose; the files written."""
     from rewrite.audit.cases.find import text_of
     from rewrite.audit.cases.update import changes_of, updated
 
     problems = Collector()
     written: dict[str, None] = {}
-    for pack in {unit.pack.name: unit.pack for unit in chosen}.values():
-        own = [one.outcome for each in ran for one in each if one.pack == pack.name]
-        for file, changes in sorted(changes_of(own, pack.folders[-1]).items()):
+    for folder in dict.fromkeys(unit.pack.folders[-1] for unit in chosen):
+        pairs = zip(chosen, ran, strict=True)
+        own = [one.outcome for u, each in pairs if u.pack.folders[-1] == folder for one in each]
+        for file, changes in sorted(changes_of(own, folder).items()):
             before = text_of(Path(file))
             if isinstance(before, Diagnostic):
                 problems.found.append(before)
+                continue
+            if before != texts[file]:
+                problems.found += changed(Path(file)).diagnostics
                 continue
             after, refused = updated(before, file, changes)
             problems.found += refused
