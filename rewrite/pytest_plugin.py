@@ -64,14 +64,13 @@ class PackFile(pytest.File):
 
     def collect(self) -> Iterator[RuleTests]:
         from rewrite import resources
+        from rewrite.audit.cases.find import open_pack
         from rewrite.audit.cases.suite import Selection, own_units
         from rewrite.errors import RewriteError
-        from rewrite.lang.pack import load_pack
-        from rewrite.match.vocabulary import vocabulary
 
         names = tuple(self.config.getoption("--rewrite-target"))
         try:
-            pack = load_pack(self.path.parent, vocabulary(), [resources.folder("rules")])
+            pack = open_pack(self.path.parent, [resources.folder("rules")])
             known = frozenset(target.name for target in _targets(names)) if names else None
             units = own_units(pack, Selection(targets=known))
         except RewriteError as problem:

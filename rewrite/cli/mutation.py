@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace) -> int:
     """1 where a survivor is not explained, an explanation is stale, or too few are killed."""
+    from rewrite.audit.cases.find import open_pack
     from rewrite.audit.mutation.run import score
-    from rewrite.lang.pack import load_pack
     from rewrite.match.vocabulary import vocabulary
     from rewrite.target.load import load_target
 
     search = [resources.folder("rules")]
-    packs = [(f, load_pack(f, vocabulary(), search)) for f in folders(arguments.path)]
+    packs = [(f, open_pack(f, search)) for f in folders(arguments.path)]
     chosen = [load_target(name, vocabulary()) for name in targets(arguments.target)]
     with working("mutants") as tell:
         scores = score(packs, chosen, arguments.rule, arguments.jobs, tell)

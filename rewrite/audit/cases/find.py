@@ -18,7 +18,7 @@ from rewrite.audit.cases.read import SUFFIX, read_cases
 from rewrite.audit.cases.tree import MOST_CHARACTERS
 from rewrite.errors import Collector, Diagnostic, Label, RewriteError, Span
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack
+from rewrite.lang.pack import RulePack, load_pack
 from rewrite.lang.sources import MANIFEST
 from rewrite.lang.words import suggestion
 from rewrite.match.vocabulary import vocabulary
@@ -26,6 +26,7 @@ from rewrite.target.load import find, load_target
 from rewrite.target.target import Target
 
 MOST_FILES = 500  # of one folder
+_CASE = "case "  # how names of tests of cases begin
 _NEARLY = ("cases.yaml", "cases.yml")
 
 
@@ -44,7 +45,7 @@ def _example(rule: ast.Rule, example: ast.Example, number: int) -> RuleTest:
 
 def tests_of_case(case: Case) -> tuple[RuleTest, ...]:
     """One test; of a case with several opsets one for each."""
-    name, fires = f"case {case.name}", case.rejects is None
+    name, fires = f"{_CASE}{case.name}", case.rejects is None
     one = RuleTest(case.rule, name, fires, case.before, case.span, case)
     if len(case.opsets) < 2:
         return (replace(one, opset=next(iter(case.opsets), None)),)
@@ -52,6 +53,26 @@ def tests_of_case(case: Case) -> tuple[RuleTest, ...]:
 
 
 # --- files --------------------------------------------------------------------------------------
+
+
+def open_pack(folder: Path, search: Sequence[Path]) -> RulePack:
+    """A pack that loads, and whose cases do. Raises `RewriteError` with all that is wrong."""
+    try:
+        pack = load_pack(folder, vocabulary(), search)
+    except RewriteError as problem:
+        raise RewriteError((*problem.diagnostics, *_faults_in(folder))) from None
+    cases_of(pack)
+    return pack
+
+
+def _faults_in(folder: Path) -> tuple[Diagnostic, ...]:
+    """What is wrong with the files of cases of a folder, whatever its rules are."""
+    if not folder.is_dir():
+        return ()
+    try:
+        return tuple(fault for path in _files_in(folder) for fault in _read(*_stamped(path))[1])
+    except RewriteError as problem:
+        return problem.diagnostics
 
 
 def cases_of(pack: RulePack) -> tuple[Case, ...]:
@@ -65,20 +86,21 @@ def cases_of(pack: RulePack) -> tuple[Case, ...]:
 
 def files_of(pack: RulePack) -> tuple[Path, ...]:
     """The files of cases, those of packs that are extended first."""
-    found: list[Path] = []
-    for folder in pack.folders:
-        names = sorted(folder.iterdir())
-        unread = [p for p in names if p.name in _NEARLY or p.name.endswith(".cases.yml")]
-        if unread:
-            hint = f"call it NAME{SUFFIX}, so that its tests are run"
-            message = "a file of cases of this name is not read"
-            raise RewriteError(tuple(_unread(path, message, hint) for path in unread))
-        paths = [p for p in names if p.name.endswith(SUFFIX)]
-        if len(paths) > MOST_FILES:
-            message = f"more than {MOST_FILES} files of cases"
-            raise RewriteError((_unread(folder / MANIFEST, message),))
-        found += paths
-    return tuple(found)
+    return tuple(path for folder in pack.folders for path in _files_in(folder))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    names = sorted(folder.iterdir())
+    unread = [p for p in names if p.name in _NEARLY or p.name.endswith(".cases.yml")]
+    if unread:
+        hint = f"call it NAME{SUFFIX}, so that its tests are run"
+        message = "a file of cases of this name is not read"
+        raise RewriteError(tuple(_unread(path, message, hint) for path in unread))
+    paths = [p for p in names if p.name.endswith(SUFFIX)]
+    if len(paths) > MOST_FILES:
+        message = f"more than {MOST_FILES} files of cases"
+        raise RewriteError((_unread(folder / MANIFEST, message),))
+    return paths
 
 
 def _stamped(path: Path) -> tuple[Path, int, int]:
@@ -94,7 +116,8 @@ def _stamped(path: Path) -> tuple[Path, int, int]:
 def _checked(pack: RulePack, files: Sequence[tuple[Path, int, int]]) -> tuple[Case, ...]:
     names = {rule.name for rule in pack.rules}
     errors = Collector()
-    found: dict[tuple[str, str], Case] = {}
+    found: list[Case] = []
+    taken: dict[tuple[str, str], Case] = {}
     for path, changed, size in files:
         cases, faults = _read(path, changed, size)
         errors.found += faults
@@ -105,13 +128,18 @@ def _checked(pack: RulePack, files: Sequence[tuple[Path, int, int]]) -> tuple[Ca
                     hint = suggestion(case.rule, names)
                     errors.add("RW712", message, case.place("rule"), hint)
                 continue
-            first = found.setdefault((case.rule, case.name), case)
-            if first is not case:
+            # One with several opsets is called by its name, and each of its tests has one as well.
+            tests = (test.name.removeprefix(_CASE) for test in tests_of_case(case))
+            called = [(case.rule, name) for name in (case.name, *tests)]
+            first = next((taken[name] for name in called if name in taken), None)
+            taken.update((name, case) for name in called if name not in taken)
+            found.append(case)
+            if first is not None:
                 message = f"two cases of `{case.rule}` are called `{case.name}`"
                 note = (Label(first.place("name"), "the first one"),)
                 errors.add("RW712", message, case.place("name"), None, note)
     errors.raise_if_any()
-    return tuple(found.values())
+    return tuple(found)
 
 
 @lru_cache(maxsize=1024)

@@ -5,14 +5,14 @@ In: a `RulePack`, its folder, targets. Out: `Measured` of each rule, in the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from rewrite.audit.cases.case import TestModel
-from rewrite.audit.cases.find import cases_of
+from rewrite.audit.cases.find import open_pack
 from rewrite.audit.cases.run import models_of
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.items import FALSE, TRUE, items_of
@@ -21,7 +21,7 @@ from rewrite.audit.coverage.report import Measured, PackCoverage, Test, gather
 from rewrite.audit.workers import each
 from rewrite.errors import error
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack, added, load_pack
+from rewrite.lang.pack import RulePack, added
 from rewrite.lang.words import suggestion
 from rewrite.match.items import tests_of
 from rewrite.match.vocabulary import vocabulary
@@ -63,13 +63,9 @@ def measure(
     `only`: names of rules. What other rules show of their named patterns is then not looked at.
     """
     for job in jobs:
-        cases_of(loaded(job)[0])  # raises here what it has to say, and not in a process
+        loaded(job)  # raises here what it has to say, and not in a process
     tasks = [RuleOf(job, name) for job in jobs for name in _names(job)]
-    known = [task.rule for task in tasks]
-    for name in only:
-        if name not in known:
-            hint = suggestion(name, known)
-            raise error("RW004", f"none of the packs has a rule `{name}`", hint=hint)
+    check_rules(only, [loaded(job)[0] for job in jobs], [task.rule for task in tasks])
     if only:
         tasks = [task for task in tasks if task.rule in only]
     found: dict[Job, list[Measured]] = {job: [] for job in jobs}
@@ -78,6 +74,21 @@ def measure(
         if tell is not None:
             tell(measured.rule, count, len(tasks) - count)
     return {job: tuple(measured) for job, measured in found.items()}
+
+
+def check_rules(only: Iterable[str], packs: Sequence[RulePack], known: Sequence[str]) -> None:
+    """That the rules asked for are `known`. Raises RW004."""
+    for name in only:
+        if name in known:
+            continue
+        homes = (pack.origins[name].pack for pack in packs if name in pack.origins)
+        home = next(homes, None)
+        if home is None:
+            message, hint = f"none of the packs has a rule `{name}`", suggestion(name, known)
+        else:
+            message = f"`{name}` is a rule of the pack `{home}`, and counts there"
+            hint = f"name `{home}`, or its folder"
+        raise error("RW004", message, hint=hint)
 
 
 def gathered(measured: Mapping[Job, Sequence[Measured]]) -> tuple[PackCoverage, ...]:
@@ -127,7 +138,7 @@ def rules_of(pack: RulePack) -> tuple[ast.Rule, ...]:
 @cache
 def loaded(job: Job) -> tuple[RulePack, tuple[Target, ...]]:
     """The pack and the targets, once in each process."""
-    pack = load_pack(job.folder, vocabulary(), job.search)
+    pack = open_pack(job.folder, job.search)
     return pack, tuple(load_target(name, vocabulary()) for name in job.targets)
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rewrite.audit.cases.find import cases_of
 from rewrite.audit.coverage.report import Homes
+from rewrite.audit.coverage.run import check_rules
 from rewrite.audit.mutation.judge import Subject, Verdict, judge, lost
 from rewrite.audit.mutation.mutants import is_shared
 from rewrite.audit.mutation.survivors import explain, read
 from rewrite.audit.workers import each
 from rewrite.errors import Diagnostic
+from rewrite.lang import ast
 from rewrite.lang.pack import RulePack
 from rewrite.target.target import Target
 
@@ -82,9 +83,12 @@ def score(
     jobs: int = 1,
     tell: Tell | None = None,
 ) -> tuple[Score, ...]:
-    """The score of each pack, over the rules that it writes itself. Raises RW725."""
-    for _, pack in packs:
-        cases_of(pack)  # raises here what it has to say, and not in a process
+    """The score of each pack, over the rules that it writes itself. `only`: names of rules.
+
+    Raises RW004, RW725.
+    """
+    known = [rule.name for _, pack in packs for rule in pack.rules if _is_own(pack, rule)]
+    check_rules(only, [pack for _, pack in packs], known)
     explained = [read(folder) for folder, _ in packs]
     subjects = list(_subjects(packs, targets, only))
     found: dict[int, list[Verdict]] = {number: [] for number in range(len(packs))}
@@ -134,6 +138,9 @@ def _subjects(
 ) -> Iterator[tuple[int, Subject]]:
     for number, (_, pack) in enumerate(packs):
         for rule in pack.rules:
-            own = pack.origins[rule.name].pack == pack.name
-            if own and (not only or rule.name in only):
+            if _is_own(pack, rule) and (not only or rule.name in only):
                 yield number, Subject(pack, rule, tuple(targets))
+
+
+def _is_own(pack: RulePack, rule: ast.Rule) -> bool:
+    return pack.origins[rule.name].pack == pack.name

@@ -82,16 +82,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _packs(paths: Sequence[str]) -> list[RulePack]:
     """The packs, or all that is wrong with any of them or with their cases."""
-    from rewrite.audit.cases.find import cases_of
-    from rewrite.lang.pack import load_pack
-    from rewrite.match.vocabulary import vocabulary
+    from rewrite.audit.cases.find import open_pack
 
     problems = Collector()
     found = []
     for folder in folders(paths):
         try:
-            found.append(load_pack(folder, vocabulary(), [resources.folder("rules")]))
-            cases_of(found[-1])
+            found.append(open_pack(folder, [resources.folder("rules")]))
         except RewriteError as problem:
             problems.found += problem.diagnostics
     problems.found[:] = dict.fromkeys(problems.found)  # of a pack that several extend

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import Tell, number_from, working, write_json
+from rewrite.cli.console import Tell, complain, number_from, working, write_json
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
 from rewrite.errors import RewriteError, error, visible
@@ -83,7 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
     for name in known:
         load_target(name, vocabulary())  # what is wrong with one is told before anything is run
     if not chosen:
-        raise error("RW735", "there are no rules to verify", subject=", ".join(arguments.path))
+        subject = ", ".join(arguments.path)
+        complain(error("RW735", "there are no rules to verify", subject=subject))
+        return 1
     if arguments.pairs:
         from rewrite.cli.verified_pairs import verify_pairs
 
