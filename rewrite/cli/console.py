@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -82,6 +84,49 @@ def write_text(path: Path, text: str) -> None:
     except (OSError, RuntimeError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise error("RW003", f"cannot write: {reason}", subject=str(path)) from None
+
+
+def check_places(*places: str | os.PathLike[str] | None) -> None:
+    """That files can be written there, before much is computed for them. Raises RW003.
+
+    None and `-`, stdout, are no files.
+    """
+    for place in places:
+        reason = None if place is None or str(place) == "-" else _obstacle(Path(place))
+        if reason is not None:
+            raise error("RW003", f"cannot write: {os.strerror(reason)}", subject=str(place))
+
+
+def _obstacle(path: Path) -> int | None:
+    """The number of the error that writing would meet."""
+    try:
+        path = path.resolve()
+        if path.is_dir():
+            return errno.EISDIR
+        if path.exists():
+            if not os.access(path, os.W_OK):
+                return errno.EACCES
+            if not path.is_file():  # a device is written to as it is
+                return None
+        elif not path.parent.is_dir():
+            return errno.ENOTDIR if path.parent.exists() else errno.ENOENT
+        return None if os.access(path.parent, os.W_OK | os.X_OK) else errno.EACCES
+    except RuntimeError:  # a circle of links
+        return errno.ELOOP
+    except OSError as problem:
+        return problem.errno
+
+
+def check_folder(path: Path) -> None:
+    """That the folder is there or can be made, and can be written into. Raises RW003."""
+    there = next((p for p in (path, *path.absolute().parents) if os.path.lexists(p)), path)
+    reason = None
+    if not there.is_dir():
+        reason = errno.ENOTDIR
+    elif not os.access(there, os.W_OK | os.X_OK):
+        reason = errno.EACCES
+    if reason is not None:
+        raise error("RW003", f"cannot write: {os.strerror(reason)}", subject=str(path))
 
 
 def write_json(place: str, data: object) -> None:

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import make_folder, working, write_json, write_text
+from rewrite.cli.console import (
+    check_folder,
+    check_places,
+    make_folder,
+    working,
+    write_json,
+    write_text,
+)
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
 from rewrite.errors import error
@@ -54,6 +61,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     _check_options(arguments)
+    _check_places(arguments)
     if arguments.models is not None:
         from rewrite.cli import coverage_models
 
@@ -93,6 +101,20 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise error(
             "RW002", f"{one} and {other} exclude each other", hint="rewrite coverage --help"
         )
+
+
+def _check_places(arguments: argparse.Namespace) -> None:
+    """Raises RW003 where something could not be written at the end."""
+    check_places(arguments.json)
+    page, cases = (None if p is None else Path(p) for p in (arguments.html, arguments.suggest))
+    if page is not None and not _is_page(page):
+        check_folder(page)
+    elif page is not None:
+        check_places(page)
+    if cases is not None and cases.is_dir():
+        check_folder(cases)
+    elif cases is not None:
+        check_places(cases)
 
 
 def measure_packs(arguments: argparse.Namespace) -> Mapping[Job, Sequence[Measured]]:
@@ -136,7 +158,11 @@ def _percent(text: str) -> float:
 def _page_path(text: str) -> Path:
     """The file itself, or `coverage.html` in the folder."""
     path = Path(text)
-    if path.suffix in (".html", ".htm") and not path.is_dir():
+    if _is_page(path):
         return path
     make_folder(path)
     return path / "coverage.html"
+
+
+def _is_page(path: Path) -> bool:
+    return path.suffix in (".html", ".htm") and not path.is_dir()

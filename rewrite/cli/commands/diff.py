@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewrite import resources
-from rewrite.cli.console import working, write_json
+from rewrite.cli.console import check_places, working, write_json
 from rewrite.errors import RewriteError, error, visible
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_places(arguments.json)
     names = (arguments.before, arguments.after)
     kinds = [_kind(name) for name in names]
     if kinds[0] != kinds[1]:

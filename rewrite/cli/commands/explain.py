@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rewrite.cli.console import working, write_json
+from rewrite.cli.console import check_places, working, write_json
 from rewrite.cli.options import add_rewriting
 from rewrite.engine.ledger import CLASSES
 from rewrite.errors import error, visible
@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.rule is None and arguments.node is None:
         message = "give --rule, --node or both: what is to be explained?"
         raise error("RW002", message, hint="rewrite explain --help")
+    check_places(arguments.json)
     from rewrite.api import find_target, matcher_for
     from rewrite.audit.explain.answer import answer, text
     from rewrite.audit.explain.story import tell

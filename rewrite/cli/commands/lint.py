@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import number_from, working, write_json
+from rewrite.cli.console import check_places, number_from, working, write_json
 from rewrite.cli.packs import HELP, folders
 from rewrite.cli.replace import replace
 from rewrite.errors import Diagnostic, RewriteError, error, render, visible
@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if sum(taken) > 1:
         message = "--diff, --json - and --sarif - all write to stdout"
         raise error("RW002", message, hint="name a file instead of -")
+    check_places(arguments.json, arguments.sarif)
     packs = folders(arguments.paths)
     chosen = wanted(arguments.select, arguments.ignore)
     if not chosen:

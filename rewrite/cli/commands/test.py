@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewrite import resources
-from rewrite.cli.console import complain, number_from, working, write_json, write_text, write_to
+from rewrite.cli.console import (
+    check_places,
+    complain,
+    number_from,
+    working,
+    write_json,
+    write_text,
+    write_to,
+)
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
 from rewrite.cli.replace import changed
@@ -56,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.match.vocabulary import vocabulary
     from rewrite.target.load import load_target
 
+    check_places(arguments.json, arguments.junit)
     packs = _packs(arguments.path)
     known = [load_target(name, vocabulary()) for name in targets(arguments.target)]
     selection = _selection(arguments, packs, known)

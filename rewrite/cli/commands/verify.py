@@ -14,7 +14,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewrite.cli.console import Tell, complain, number_from, working, write_json
+from rewrite.cli.console import (
+    Tell,
+    check_folder,
+    check_places,
+    complain,
+    number_from,
+    working,
+    write_json,
+)
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
 from rewrite.errors import RewriteError, error, visible
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from rewrite.audit.claims.counterexample import Counterexample
     from rewrite.audit.claims.result import RuleResult
 
+_OUT = "counterexamples"
 _SECONDS = 30
 _PAIR_SECONDS = 200
 _INSTANCES = 60
@@ -52,9 +61,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add(
         "--out",
         type=Path,
-        default=Path("counterexamples"),
         metavar="DIR",
-        help="where counterexamples go (counterexamples)",
+        help=f"where counterexamples go ({_OUT})",
     )
     add(
         "--pairs",
@@ -78,6 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.match.vocabulary import vocabulary
     from rewrite.target.load import load_target
 
+    check_places(arguments.json)
+    if arguments.out is None:
+        arguments.out = Path(_OUT)  # made only where there is a counterexample
+    else:
+        check_folder(arguments.out)
     chosen = units(folders(arguments.path), arguments.rule)
     known = targets(arguments.target)
     for name in known:
