@@ -8,12 +8,14 @@ stands for all whose keys begin so.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from rewrite.audit.cases.find import text_of
 from rewrite.audit.cases.tree import compose, span_of
 from rewrite.audit.mutation.judge import Verdict
 from rewrite.errors import Collector, Diagnostic, Span
@@ -41,13 +43,14 @@ class Explained:
 
 
 def read(folder: Path) -> tuple[Explained, ...]:
-    """The explanations of a pack. Raises RW725 for what is no list of them, RW005."""
+    """The explanations of a pack. Raises RW725 for what is no list of them, RW709."""
     path = folder / FILE
-    if not path.is_file():
+    if not os.path.lexists(path):
         return ()
     errors = Collector()
     found: list[Explained] = []
-    root = compose(path.read_text(encoding="utf-8"), str(path))
+    text = text_of(path)
+    root = text if isinstance(text, Diagnostic) else compose(text, str(path))
     if isinstance(root, Diagnostic):
         errors.found.append(root)
     elif root is not None and not isinstance(root, yaml.SequenceNode):

@@ -160,3 +160,17 @@ def test_patterns_of_an_extended_pack_count_there(pack, capsys):
     # No example of `half_of_negated` divides by another number; one of `half` does.
     assert "share inner value: -x" in survivors
     assert "widen literal: 2" not in survivors
+
+
+def test_explanations_that_cannot_be_read(pack, capsys):
+    path = pack / "survivors.yaml"
+    makes = {
+        "it is not a file": path.mkdir,
+        "the file leads out of the pack's folder": lambda: path.symlink_to("/dev/zero"),
+        "not UTF-8 text": lambda: path.write_bytes(b"- \xff\n"),
+    }
+    for words, make in makes.items():
+        make()
+        assert main(["coverage", "acme", "--mutate"]) == 2
+        assert f"error[RW709]: {words}" in capsys.readouterr().err
+        path.rmdir() if path.is_dir() else path.unlink()
