@@ -20,6 +20,12 @@ def in_order() -> None:
             signal.signal(number, _leave)
 
 
+def at_once() -> None:
+    """From now on, Ctrl-C too: for a process that waits where Python sees no signal."""
+    for number in (signal.SIGINT, *_ASKED):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def _leave(number: int, _: FrameType | None) -> None:
     for each in _ASKED:  # `timeout` sends it twice, and the second would cut short what is cleared
         signal.signal(each, signal.SIG_IGN)

@@ -155,3 +155,23 @@ def test_nohup_stays_in_force():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"here\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_language_server_does_not_wait_for_its_editor(number):
+    pytest.importorskip("pygls")
+    started = subprocess.Popen(
+        [sys.executable, "-m", "rewrite", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with started as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        body = (
+            '{"jsonrpc":"2.0","id":1,"method":"initialize",'
+            '"params":{"processId":null,"rootUri":null,"capabilities":{}}}'
+        )
+        process.stdin.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"Content-")  # it is at work
+        process.send_signal(number)
+        assert process.wait(30) == -number

@@ -10,6 +10,7 @@ import argparse
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from rewrite.cli import ending
 from rewrite.errors import error
 
 
@@ -26,5 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise error("RW770", "the language server needs pygls", hint=hint)
     from rewrite.lsp.server import make
 
+    ending.at_once()  # a thread reads from the editor, and would be waited for
     make(version("onnx-rewrite")).start_io()
     return 0
