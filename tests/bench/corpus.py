@@ -110,7 +110,8 @@ def _verdict(status: int, said: str, data: Row, out: Path, takes: bool) -> tuple
     if status == 2:
         if out.exists():
             return "left behind", said
-        if len(said.splitlines()) > 2:  # the line and its hint
+        messages = [line for line in said.splitlines() if not line.startswith("  ")]
+        if len(messages) > 1:  # a hint and a page are a part of their message
             return "noisy", said
         return ("wrongly refused" if takes else "refused"), said
     if not accepted(out):
