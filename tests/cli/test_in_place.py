@@ -194,3 +194,13 @@ def test_a_pack_that_could_not_be_made_is_not_half_there(tmp_path, monkeypatch, 
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(files, "whole", whole)
     assert main(["new", "pack", "acme", "--in", str(tmp_path)]) == 0
+
+
+def test_a_name_that_is_no_text(tmp_path, monkeypatch, capsys):
+    """Names of files are bytes; an address has each that is no ASCII as %XX (RFC 3986)."""
+    monkeypatch.chdir(tmp_path)
+    folder = pack(Path(os.fsdecode(b"odd\xff \xd0\xbf")))
+    assert main(["lint", str(folder), "--sarif", "-", "-j", "1"]) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert '"uri": "odd%FF%20%D0%BF/signs.rules"' in out

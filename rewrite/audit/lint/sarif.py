@@ -6,6 +6,7 @@ UTF-16 units, as the standard has them by default; ours count characters.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -82,7 +83,7 @@ def _location(span: Span, texts: Mapping[str, str], base: Path) -> Json:
 def _artifact(file: str, base: Path) -> Json:
     path = Path(file).resolve()
     if path.is_relative_to(base):
-        return {"uri": quote(path.relative_to(base).as_posix()), "uriBaseId": "ROOT"}
+        return {"uri": quote(os.fsencode(path.relative_to(base).as_posix())), "uriBaseId": "ROOT"}
     return {"uri": path.as_uri()}
 
 
