@@ -169,7 +169,8 @@ def _by_runtime(
 ) -> Checked:
     """In the first runtime that takes both models.
 
-    A claim that leaves room is broken only where every runtime says so: kernels are not exact.
+    Where a claim leaves room, or inputs are empty, it is broken only where every runtime says so:
+    kernels are not exact, and some leave unset what they make of nothing.
     """
     reasons: list[str] = []
     broken: Checked | None = None
@@ -182,13 +183,18 @@ def _by_runtime(
         found = _in_runtime(original, after, bound, step)
         if isinstance(found, str):
             reasons.append(f"{original.runtime.name}: {found}")
-        elif found.status == "broken" and (bound.kind != "exact" or not found.feeds):
+        elif found.status == "broken" and (bound.kind != "exact" or _may_be_the_kernel(found)):
             broken = broken or found
         elif broken is None:
             return found
         elif found.runs:
             return replace(found, outside=found.outside + 1)
     return broken or Checked("unrun", "; ".join(reasons))
+
+
+def _may_be_the_kernel(found: Checked) -> bool:
+    """Whether an exact claim was not seen broken on numbers."""
+    return not found.feeds or any(array.size == 0 for array in found.feeds.values())
 
 
 def _takes_for_another(original: Original, broken: Checked) -> bool:

@@ -1,15 +1,19 @@
 """Pairs of models, made by hand: which differences break a claim, which it does not speak of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
+from rewrite.audit.claims import check as check_module
 from rewrite.audit.claims.check import check
 from rewrite.audit.claims.domain import domain
 from rewrite.audit.claims.excuses import is_open, is_rounding, rounding
 from rewrite.audit.claims.meaning import OPEN, meaning
 from rewrite.audit.claims.original import Original, originals
 from rewrite.audit.feeds import Plan
+from rewrite.audit.runtimes import OnnxRuntime
 from rewrite.engine.ledger import EXACT, Bound
 
 EQUAL = Bound("equal", rtol=1e-6)
@@ -119,6 +123,29 @@ def test_what_runtimes_disagree_about_is_open():
     assert [a.tolist() for a in meaning(before, {**feeds, "d": np.array([1, 2], np.int32)})] == [
         [1, 1]
     ]
+
+
+@pytest.mark.parametrize(("size", "status"), [(0, "holds"), (2, "broken")])
+def test_kernels_may_leave_unset_what_they_make_of_nothing(monkeypatch, size, status):
+    """One runtime alone says that a sum of nothing is another one: it may not have set it."""
+
+    class Unset(OnnxRuntime):
+        def run(self, feeds):
+            return [output + 84 for output in super().run(feeds)]
+
+    before, after = pair(
+        f"g (int32[{size}] x) => (int32[1] y) {{ y = ReduceSum(x) }}",
+        f"g (int32[{size}] x) => (int32[1] y) {{ z = Identity(x)  y = ReduceSum(z) }}",
+    )
+    real = check_module._in_runtime
+
+    def wrong(original, *others):
+        if original.runtime is not OnnxRuntime:
+            return real(original, *others)
+        return real(replace(original, runtime=Unset), *others)
+
+    monkeypatch.setattr(check_module, "_in_runtime", wrong)
+    assert check(before, after, EXACT).status == status
 
 
 def test_old_softmax_is_not_open():
