@@ -7,6 +7,7 @@ ends the process (`clock`).
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
 from dataclasses import dataclass
@@ -42,7 +43,10 @@ def _verified(task: Task, pipe: Connection) -> RuleResult:
     pack = _pack(task.folder, task.search)
     rule = next(rule for rule in pack.rules if rule.name == task.rule)
     targets = [load_target(name, vocabulary()) for name in task.targets]
-    return verify_rule(pack, rule, targets, task.budget, _Told(pipe), task.skip)
+    try:
+        return verify_rule(pack, rule, targets, task.budget, _Told(pipe), task.skip)
+    finally:
+        gc.collect()  # graphs are cyclic: one rule's would be collected in the time of another
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,9 @@ class _Told(Watch):
 
 @lru_cache(maxsize=4)
 def _pack(folder: str, search: str) -> RulePack:
-    return load_pack(Path(folder), vocabulary(), [Path(search)])
+    pack = load_pack(Path(folder), vocabulary(), [Path(search)])
+    gc.freeze()  # what stays need not be looked through after every rule
+    return pack
 
 
 def begin() -> None:
