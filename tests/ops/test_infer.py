@@ -221,7 +221,8 @@ def test_absent_operands_behind_the_last_one_do_not_count() -> None:
     # Pad has three operands at opset 17, and a fourth one, its axes, from opset 18 on.
     types: list[Type | None] = [t(F32, 2, 3), t("s64", 4), None, None]
     found = infer("", "Pad", 17, types, {"mode": "edge"}, constants(i1=[1, 1, 1, 1]))
-    assert found is not None and tuple(found) == (t(F32, 4, 5),)
+    assert found is not None
+    assert tuple(found) == (t(F32, 4, 5),)
     with pytest.raises(InferenceError, match="takes 3 operands, not 4"):
         infer("", "Pad", 17, [*types[:3], t("s64", 1)], {"mode": "edge"})
 
