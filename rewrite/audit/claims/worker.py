@@ -26,8 +26,13 @@ from rewrite.target.load import load_target
 
 
 def work(pipe: Connection) -> None:
-    """Until the pipe ends."""
+    """Until the pipe ends.
+
+    Graphs are cyclic, and thousands are made: what a rule leaves is collected when it is done, and
+    not some time later in the time of another one.
+    """
     begin()
+    gc.disable()
     while True:
         try:
             task = pipe.recv()
@@ -46,7 +51,7 @@ def _verified(task: Task, pipe: Connection) -> RuleResult:
     try:
         return verify_rule(pack, rule, targets, task.budget, _Told(pipe), task.skip)
     finally:
-        gc.collect()  # graphs are cyclic: one rule's would be collected in the time of another
+        gc.collect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class _Told(Watch):
 @lru_cache(maxsize=4)
 def _pack(folder: str, search: str) -> RulePack:
     pack = load_pack(Path(folder), vocabulary(), [Path(search)])
-    gc.freeze()  # what stays need not be looked through after every rule
+    gc.freeze()  # it stays, and need not be looked through after every rule
     return pack
 
 
