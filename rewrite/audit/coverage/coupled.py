@@ -6,22 +6,23 @@ may.
 Of `A or (not A and B)` the second atom never decides alone. An atom is read as a statement about
 *subjects*: the element type of a value, an expression that is compared with numbers or words, else
 a truth value. Of a subject only some values matter: all element types; what it is compared with
-and the numbers next to that; true and false. Each combination of the values of all
-subjects that the atom's condition shares with others, directly or not, is tried. Conditions on
-anything else are taken to hold.
+and the numbers next to that; true and false. Each combination of the values of all subjects that
+the atom's condition shares with others, directly or not, is tried. Conditions on anything else are
+taken to hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import inf, nextafter, prod
 from typing import Any
 
+from rewrite.audit.lint.conditions import comparison_of, text_of
+from rewrite.audit.lint.domain import Domain, Literal
 from rewrite.lang import ast
-from rewrite.lang.printer import print_expr
 from rewrite.match.items import Atom, Every, Formula, Tests, atoms
 from rewrite.match.operators import COMPARE
 from rewrite.ops.dtypes import BITS
@@ -31,7 +32,8 @@ _MOST = 20_000  # combinations
 _OTHER = "\0"  # a word that no rule has
 
 Values = Mapping[str, Any]  # subject -> value
-_OF_TYPE: Mapping[str, Callable[[str], object]] = {
+_Typed = tuple[str, Callable[[str], Any]]  # a subject, what is asked of its element type
+_OF_TYPE: Mapping[str, Callable[[str], Any]] = {
     "dtype": lambda name: name,
     "bits": BITS.__getitem__,
     "is_int": DTYPE_CLASSES["int"].__contains__,
@@ -142,85 +144,45 @@ def _claim(atom: Atom) -> _Claim:
 
 def _plain(expr: ast.Expr) -> _Claim:
     """What the expression says, without a `not` around it."""
-    typed = _typed(expr)
-    if typed is not None:
-        subject, of = typed
+    alone = _typed(expr)
+    if alone is not None:
+        subject, of = alone
         return _Claim(lambda values: bool(of(values[subject])), {subject: None})
-    if isinstance(expr, ast.Binary) and expr.operator in COMPARE:
-        found = _comparison(expr)
-        if found is not None:
-            return found
-    if isinstance(expr, ast.Binary) and expr.operator in ("in", "not in"):
-        found = _membership(expr)
-        if found is not None:
-            return found
-    subject = print_expr(expr)
-    return _Claim(lambda values: bool(values[subject]), {subject: ()})
+    one = other = None
+    if isinstance(expr, ast.Binary):
+        one, other = _typed(expr.left), _typed(expr.right)
+        if one is not None and other is not None and expr.operator in COMPARE:
+            return _of_two_types(COMPARE[expr.operator], one, other)
+    term, symbol, domain = comparison_of(expr) or ("", "", Domain())
+    typed, edges = one or other, _edges(domain)
+    if not edges:  # no comparison, or one that every number passes
+        subject = text_of(expr)
+        return _Claim(lambda values: bool(values[subject]), {subject: ()})
+    subject, of = typed or (term, _same)
+    compared = {subject: None if typed else edges}
+    return _Claim(lambda values: domain.has(of(values[subject])) is (symbol == "=="), compared)
 
 
-def _comparison(expr: ast.Binary) -> _Claim | None:
-    compare = COMPARE[expr.operator]
-    one, other = _typed(expr.left), _typed(expr.right)
-    if one is not None and other is not None:
-        (a, of_a), (b, of_b) = one, other
-        return _Claim(lambda v: bool(compare(of_a(v[a]), of_b(v[b]))), {a: None, b: None})
-    for side, against, turned in ((expr.left, expr.right, False), (expr.right, expr.left, True)):
-        for constant in _constants([against]) or ():
-            return _against(side, constant, compare, turned)
-    return None
+def _of_two_types(compare: Callable[[Any, Any], bool], one: _Typed, other: _Typed) -> _Claim:
+    (a, of_a), (b, of_b) = one, other
+    return _Claim(lambda v: bool(compare(of_a(v[a]), of_b(v[b]))), {a: None, b: None})
 
 
-def _against(
-    side: ast.Expr, constant: Any, compare: Callable[[Any, Any], bool], turned: bool
-) -> _Claim | None:
-    """The side compared with a constant; `turned`: the constant stands on the left."""
-    typed = _typed(side)
-    if typed is None and constant in DTYPES:
+def _typed(expr: ast.Expr) -> _Typed | None:
+    """The subject and the function where the expression is one of an element type."""
+    if not isinstance(expr, ast.Call) or expr.function not in _OF_TYPE or len(expr.arguments) != 1:
         return None
-    subject, of = typed or (print_expr(side), _same)
-    compared = {subject: None if typed else (constant,)}
-    return _Claim(lambda v: _compared(compare, of(v[subject]), constant, turned), compared)
-
-
-def _compared(compare: Callable[[Any, Any], bool], a: Any, b: Any, turned: bool) -> bool:
-    """A word is neither above nor below a number."""
-    if isinstance(a, str) is not isinstance(b, str):
-        return compare is COMPARE["!="]
-    return compare(b, a) if turned else compare(a, b)
-
-
-def _membership(expr: ast.Binary) -> _Claim | None:
-    listed = _constants(expr.right.items) if isinstance(expr.right, ast.ListExpr) else None
-    typed = _typed(expr.left)
-    if not listed or (typed is None and any(c in DTYPES for c in listed)):
-        return None
-    subject, of = typed or (print_expr(expr.left), _same)
-    wanted = expr.operator == "in"
-    compared = {subject: None if typed else tuple(listed)}
-    return _Claim(lambda values: (of(values[subject]) in listed) is wanted, compared)
+    return f"type of {text_of(expr.arguments[0])}", _OF_TYPE[expr.function]
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _typed(expr: ast.Expr) -> tuple[str, Callable[[str], object]] | None:
-    """The subject and the function where the expression is one of an element type."""
-    if not isinstance(expr, ast.Call) or expr.function not in _OF_TYPE or len(expr.arguments) != 1:
-        return None
-    return f"type of {print_expr(expr.arguments[0])}", _OF_TYPE[expr.function]
-
-
-def _constants(exprs: Sequence[ast.Expr]) -> list[Any] | None:
-    """Numbers, words and names of element types; None where something else stands there."""
-    return list(found) if (found := list(_each(exprs))).count(None) == 0 else None
-
-
-def _each(exprs: Sequence[ast.Expr]) -> Iterator[Any]:
-    for expr in exprs:
-        if isinstance(expr, ast.Constant) and isinstance(expr.value, (int, float, str)):
-            yield expr.value
-        elif isinstance(expr, ast.Name) and expr.name in DTYPES:
-            yield expr.name
-        else:
-            yield None
+def _edges(domain: Domain) -> tuple[Literal, ...]:
+    """What a subject was compared with: not the end that a domain has where nothing was said."""
+    if domain.values is not None:
+        return tuple(domain.values)
+    low = () if (domain.low, domain.low_open) == (-inf, False) else (domain.low,)
+    high = () if (domain.high, domain.high_open) == (inf, False) else (domain.high,)
+    return (*low, *high)

@@ -407,13 +407,17 @@ def test_an_operand_that_is_an_attribute_is_constant(tmp_path, newest, reason):
             {"where:1=false", "where:2=false", "where:3=false"},
         ),
         ('op(x) == "Abs", op(x) != "Relu"', {"where:2=false"}),
+        # infinity is a number here: nothing is larger, everything else is smaller
+        ("max_of(s) >= inf, max_of(s) > 1", {"where:2=false"}),
+        ("max_of(s) < inf, max_of(s) > 1", set()),
+        ("x.rank >= 3, 2 <= rank(x)", {"where:2=false"}),
         ('op(x) != "Abs", op(x) != "Relu"', set()),
         ('op(x) not in ["Abs", "Relu"], op(x) != "Relu"', {"where:2=false"}),
     ],
 )
 def test_atoms_that_leave_each_other_no_room(tmp_path, where, cannot_happen):
-    body = f"  match y = Neg(x)\n  where {where}\n  emit y = Neg(Identity(x))"
-    model = "g (float[2] x) => (float[2] y) { y = Neg(x) }"
+    body = f"  match y = Mul(x, s: const)\n  where {where}\n  emit y = Mul(Identity(x), s)"
+    model = "g (float[2] x) => (float[2] y) <float s = {3}> { y = Mul(x, s) }"
     found = lab(tmp_path, rule("r", body, fires("a", model)))
     items = [i for i in found.part("r").items if i.key.startswith("where")]
     assert {i.key for i in items if i.unreachable} == cannot_happen
