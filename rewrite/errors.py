@@ -6,8 +6,12 @@ Every layer reports through these; only the command line prints them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 _WIDEST = 160  # characters of a row that are shown
 _UNSHOWN = "\N{REPLACEMENT CHARACTER}"
@@ -100,6 +104,20 @@ class Collector:
         if self.found:
             ordered = sorted(self.found, key=_position)
             raise RewriteError(tuple(ordered))
+
+
+def collected(items: Iterable[Item], make: Callable[[Item], Made]) -> list[Made]:
+    """What is made of each item. Raises `RewriteError` with all that is wrong with any, once."""
+    problems = Collector()
+    made: list[Made] = []
+    for item in items:
+        try:
+            made.append(make(item))
+        except RewriteError as problem:
+            problems.found += problem.diagnostics
+    problems.found[:] = dict.fromkeys(problems.found)  # of a pack that several extend
+    problems.raise_if_any()
+    return made
 
 
 def _position(diagnostic: Diagnostic) -> tuple[str, int, int, str]:

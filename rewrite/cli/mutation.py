@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rewrite import resources
 from rewrite.cli.console import working, write_json
 from rewrite.cli.packs import folders, targets
-from rewrite.errors import render, visible
+from rewrite.errors import collected, render, visible
 from rewrite.told import nearby, source_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.target.load import load_target
 
     search = [resources.folder("rules")]
-    packs = [(f, open_pack(f, search)) for f in folders(arguments.path)]
+    packs = collected(folders(arguments.path), lambda f: (f, open_pack(f, search)))
     chosen = [load_target(name, vocabulary()) for name in targets(arguments.target)]
     with working("mutants") as tell:
         scores = score(packs, chosen, arguments.rule, arguments.jobs, tell)

@@ -51,6 +51,11 @@ COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
 }  # fmt: skip
 
+# `a < b` is `b > a`.
+MIRRORED: Mapping[str, str] = {
+    "<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=",
+}  # fmt: skip
+
 # Kinds of two element types whose arithmetic numpy does in float64 when it is told to.
 _WIDENED = frozenset({"ff", "fi", "if", "fb", "bf"})
 

@@ -99,6 +99,16 @@ def test_a_rule_that_counts_elsewhere(at, command):
     assert at("test --rule twice refined -j 1")[0] == 0
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "lint" not in c])
+def test_packs_that_do_not_load_are_told_together(at, command):
+    pack("first", rules=RULE.replace("claim exact", "claim exactly"))
+    pack("second", rules=RULE.replace("twice in clean", "twice in never"))
+    status, out, err = at(command.format("base first second"))
+    assert (status, out) == (2, "")
+    assert "first/a.rules:5:" in err
+    assert "second/a.rules:1:" in err
+
+
 BROKEN = RULE.replace("Relu(x)\n  claim", "Rleu(x)\n  claim") + RULE.replace(
     "twice", "thrice"
 ).replace("  example rejects", "  # example rejects").replace("(Relu(x))", "(Relu(x), z, z)")

@@ -8,7 +8,7 @@ are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from rewrite.audit.cases.case import Case, RuleTest
 from rewrite.audit.cases.read import SUFFIX, read_cases
 from rewrite.audit.cases.tree import MOST_CHARACTERS
-from rewrite.errors import Collector, Diagnostic, Label, RewriteError, Span
+from rewrite.errors import Collector, Diagnostic, Label, RewriteError, Span, error
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack, load_pack
 from rewrite.lang.sources import MANIFEST
@@ -63,6 +63,21 @@ def open_pack(folder: Path, search: Sequence[Path]) -> RulePack:
         raise RewriteError((*problem.diagnostics, *_faults_in(folder))) from None
     cases_of(pack)
     return pack
+
+
+def demand_rules(only: Iterable[str], packs: Sequence[RulePack], known: Sequence[str]) -> None:
+    """That the rules asked for are `known`. Raises RW004."""
+    for name in only:
+        if name in known:
+            continue
+        homes = (pack.origins[name].pack for pack in packs if name in pack.origins)
+        home = next(homes, None)
+        if home is None:
+            message, hint = f"none of the packs has a rule `{name}`", suggestion(name, known)
+        else:
+            message = f"`{name}` is a rule of the pack `{home}`, and counts there"
+            hint = f"name `{home}`, or its folder"
+        raise error("RW004", message, hint=hint)
 
 
 def _faults_in(folder: Path) -> tuple[Diagnostic, ...]:

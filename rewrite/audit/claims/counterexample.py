@@ -12,7 +12,6 @@ import onnx
 
 from rewrite.audit.claims.check import Checked
 from rewrite.audit.feeds import Array
-from rewrite.audit.instances.alone import Alone
 from rewrite.audit.instances.instance import Instance
 
 
@@ -40,12 +39,12 @@ class Counterexample:
 
     @classmethod
     def seen(
-        cls, alone: Alone, instance: Instance, after: onnx.ModelProto, checked: Checked
+        cls, rule: str, instance: Instance, after: onnx.ModelProto, checked: Checked
     ) -> Counterexample:
-        """What the claim of a rule was seen broken on."""
+        """What the claim of a rule was seen broken on, under the target of the instance."""
         return cls(
-            alone.rule.name,
-            alone.target.name,
+            rule,
+            instance.target,
             instance.model,
             after,
             checked.reason,

@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewrite import resources
-from rewrite.audit.cases.find import cases_of
+from rewrite.audit.cases.find import demand_rules, open_pack
 from rewrite.audit.claims.pool import verified
 from rewrite.audit.claims.result import RuleResult
 from rewrite.audit.claims.task import Ended, Failed, Task
 from rewrite.audit.instances.instance import Budget
-from rewrite.errors import Collector, RewriteError, error
+from rewrite.errors import collected
 from rewrite.lang import ast
-from rewrite.lang.pack import RulePack, load_pack
-from rewrite.lang.words import suggestion
-from rewrite.match.vocabulary import vocabulary
+from rewrite.lang.pack import RulePack
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +38,10 @@ def units(folders: Sequence[Path], only: Sequence[str]) -> tuple[Unit, ...]:
 
     Raises `RewriteError`: all that is wrong with any of the packs, or RW004 for an unknown name.
     """
-    problems = Collector()
-    packs: list[tuple[Path, RulePack]] = []
-    for folder in folders:
-        try:
-            packs.append((folder, load_pack(folder, vocabulary(), [resources.folder("rules")])))
-            cases_of(packs[-1][1])  # raises here what it has to say, and not in a process
-        except RewriteError as problem:
-            problems.found += problem.diagnostics
-    problems.found[:] = dict.fromkeys(problems.found)
-    problems.raise_if_any()
-    known = [rule.name for _, pack in packs for rule in pack.rules]
-    for name in only:
-        if name not in known:
-            hint = suggestion(name, known)
-            raise error("RW004", f"none of the packs has a rule `{name}`", hint=hint)
+    search = [resources.folder("rules")]
+    packs = collected(folders, lambda folder: (folder, open_pack(folder, search)))
+    read = [pack for _, pack in packs]
+    demand_rules(only, read, [rule.name for pack in read for rule in pack.rules])
     found: dict[tuple[str, str], Unit] = {}
     for folder, pack in packs:
         for rule in _chosen(pack, only, alone=len(packs) == 1):

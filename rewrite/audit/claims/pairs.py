@@ -24,6 +24,7 @@ import onnx
 from rewrite.audit.claims.check import check
 from rewrite.audit.claims.counterexample import Counterexample
 from rewrite.audit.claims.touching import Place, Touching, touching
+from rewrite.audit.instances.instance import Instance
 from rewrite.audit.lint.subject import open_pack
 from rewrite.engine import driver
 from rewrite.engine.ledger import Bound, Ledger
@@ -174,18 +175,7 @@ def _compared(
     # Steps are those of the codes that a rule makes: read with another scale they say nothing.
     if checked.status != "broken" or (place.made and bound.lsb and checked.feeds):
         return done
-    example = Counterexample(
-        " then ".join(order),
-        place.target.name,
-        place.model,
-        after,
-        checked.reason,
-        checked.runtime,
-        dict(checked.feeds),
-        dict(checked.wanted),
-        dict(checked.got),
-        (),
-        place.label,
-    )
+    instance = Instance(place.model, True, (), place.label, place.target.name)
+    example = Counterexample.seen(" then ".join(order), instance, after, checked)
     reason = f"{order[0]} first: {checked.reason}"
     return replace(done, status="refuted", reason=reason, counterexample=example)

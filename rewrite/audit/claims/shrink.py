@@ -62,7 +62,7 @@ def _tried(alone: Alone, best: Counterexample, change: Change) -> Counterexample
     if checked.status != "broken":
         return None
     instance = Instance(model, True, best.varied, best.source, alone.target.name)
-    return Counterexample.seen(alone, instance, applied.after, checked)
+    return Counterexample.seen(alone.rule.name, instance, applied.after, checked)
 
 
 def _size(model: onnx.ModelProto) -> Size:

@@ -96,7 +96,7 @@ class _Trial:
             self._count(checked)
             if checked.status == "broken":
                 after = tried.applied.after
-                found = Counterexample.seen(alone, tried.instance, after, checked)
+                found = Counterexample.seen(alone.rule.name, tried.instance, after, checked)
                 return self._refuted(alone, found, tried)
         self.late = self.late or search.late
         return None

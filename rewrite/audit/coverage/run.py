@@ -5,24 +5,23 @@ In: a `RulePack`, its folder, targets. Out: `Measured` of each rule, in the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from rewrite.audit.cases.case import TestModel
-from rewrite.audit.cases.find import open_pack
+from rewrite.audit.cases.find import demand_rules, open_pack
 from rewrite.audit.cases.run import models_of
 from rewrite.audit.coverage.item import Item
 from rewrite.audit.coverage.items import FALSE, TRUE, items_of
 from rewrite.audit.coverage.measure import Measure
 from rewrite.audit.coverage.report import Measured, PackCoverage, Test, gather
 from rewrite.audit.workers import each
-from rewrite.errors import error
+from rewrite.errors import collected, error
 from rewrite.lang import ast
 from rewrite.lang.pack import RulePack, added
-from rewrite.lang.words import suggestion
 from rewrite.match.items import tests_of
 from rewrite.match.vocabulary import vocabulary
 from rewrite.target.load import load_target
@@ -62,10 +61,9 @@ def measure(
 
     `only`: names of rules. What other rules show of their named patterns is then not looked at.
     """
-    for job in jobs:
-        loaded(job)  # raises here what it has to say, and not in a process
+    collected(jobs, loaded)  # raises here what it has to say, and not in a process
     tasks = [RuleOf(job, name) for job in jobs for name in _names(job)]
-    check_rules(only, [loaded(job)[0] for job in jobs], [task.rule for task in tasks])
+    demand_rules(only, [loaded(job)[0] for job in jobs], [task.rule for task in tasks])
     if only:
         tasks = [task for task in tasks if task.rule in only]
     found: dict[Job, list[Measured]] = {job: [] for job in jobs}
@@ -74,21 +72,6 @@ def measure(
         if tell is not None:
             tell(measured.rule, count, len(tasks) - count)
     return {job: tuple(measured) for job, measured in found.items()}
-
-
-def check_rules(only: Iterable[str], packs: Sequence[RulePack], known: Sequence[str]) -> None:
-    """That the rules asked for are `known`. Raises RW004."""
-    for name in only:
-        if name in known:
-            continue
-        homes = (pack.origins[name].pack for pack in packs if name in pack.origins)
-        home = next(homes, None)
-        if home is None:
-            message, hint = f"none of the packs has a rule `{name}`", suggestion(name, known)
-        else:
-            message = f"`{name}` is a rule of the pack `{home}`, and counts there"
-            hint = f"name `{home}`, or its folder"
-        raise error("RW004", message, hint=hint)
 
 
 def gathered(measured: Mapping[Job, Sequence[Measured]]) -> tuple[PackCoverage, ...]:

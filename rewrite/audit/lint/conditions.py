@@ -18,8 +18,8 @@ from rewrite.lang import ast
 from rewrite.lang.printer import print_expr
 from rewrite.lang.versions import Operators
 from rewrite.lang.walk import nodes, replace_nodes
+from rewrite.match.operators import MIRRORED
 
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _MOST_INLINED = 40  # nodes of a `let` that is put in the place of its name
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rewrite.audit.cases.find import demand_rules
 from rewrite.audit.coverage.report import Homes
-from rewrite.audit.coverage.run import check_rules
 from rewrite.audit.mutation.judge import Subject, Verdict, judge, lost
 from rewrite.audit.mutation.mutants import is_shared
 from rewrite.audit.mutation.survivors import explain, read
@@ -88,7 +88,7 @@ def score(
     Raises RW004, RW725.
     """
     known = [rule.name for _, pack in packs for rule in pack.rules if _is_own(pack, rule)]
-    check_rules(only, [pack for _, pack in packs], known)
+    demand_rules(only, [pack for _, pack in packs], known)
     explained = [read(folder) for folder, _ in packs]
     subjects = list(_subjects(packs, targets, only))
     found: dict[int, list[Verdict]] = {number: [] for number in range(len(packs))}

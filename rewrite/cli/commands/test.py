@@ -26,8 +26,7 @@ from rewrite.cli.console import (
 from rewrite.cli.options import add_tested
 from rewrite.cli.packs import folders, targets
 from rewrite.cli.replace import changed
-from rewrite.errors import Collector, Diagnostic, RewriteError, error, visible
-from rewrite.lang.words import suggestion
+from rewrite.errors import Collector, Diagnostic, RewriteError, collected, error, visible
 from rewrite.told import pages
 
 if TYPE_CHECKING:
@@ -93,29 +92,18 @@ def _packs(paths: Sequence[str]) -> list[RulePack]:
     """The packs, or all that is wrong with any of them or with their cases."""
     from rewrite.audit.cases.find import open_pack
 
-    problems = Collector()
-    found = []
-    for folder in folders(paths):
-        try:
-            found.append(open_pack(folder, [resources.folder("rules")]))
-        except RewriteError as problem:
-            problems.found += problem.diagnostics
-    problems.found[:] = dict.fromkeys(problems.found)  # of a pack that several extend
-    problems.raise_if_any()
-    return found
+    search = [resources.folder("rules")]
+    return collected(folders(paths), lambda folder: open_pack(folder, search))
 
 
 def _selection(
     arguments: argparse.Namespace, packs: Sequence[RulePack], known: Sequence[Target]
 ) -> Selection:
+    from rewrite.audit.cases.find import demand_rules
     from rewrite.audit.cases.select import wanted
     from rewrite.audit.cases.suite import Selection
 
-    names = [rule.name for pack in packs for rule in pack.rules]
-    for name in arguments.rule:
-        if name not in names:
-            hint = suggestion(name, names)
-            raise error("RW004", f"none of the packs has a rule `{name}`", hint=hint)
+    demand_rules(arguments.rule, packs, [rule.name for pack in packs for rule in pack.rules])
     return Selection(
         rules=frozenset(arguments.rule) or None,
         expression=None if arguments.expression is None else wanted(arguments.expression),

@@ -11,10 +11,10 @@ import pytest
 from rewrite.cli import main
 from tests.audit.lint.packs import MANIFEST, rule
 
-BAD = rule("  match y = Add(x, z)\n  emit  y = Abs(Abs(x))\n  claim approx(atol=9)")
+BAD = rule("  match y = Add(x, z)\n  emit  y = Abs(Abs(x))\n  claim exact")
 WORSE = rule(
     "  match y = Neg(x: f32)  # \N{GRINNING FACE}\n  where dtype(x) == f32, dtype(x) == f32\n"
-    "  emit  y = Abs(Abs(x))\n  claim approx(atol=9)"
+    "  emit  y = Abs(Abs(x))\n  claim exact"
 )
 
 

@@ -16,9 +16,9 @@ from rewrite.audit.claims.smt import numbers as n
 from rewrite.audit.claims.smt.element_types import Types
 from rewrite.audit.claims.smt.emission import Expressions, is_constant
 from rewrite.audit.claims.smt.terms import Literal, NotCoveredError, Term
-from rewrite.audit.lint.conditions import MIRRORED
 from rewrite.lang import ast
 from rewrite.match.builtins.predicates import dtype_widens
+from rewrite.match.operators import MIRRORED
 from rewrite.ops.dtypes import integer_range
 from rewrite.schema import DTYPE_CLASSES, DTYPES
 
