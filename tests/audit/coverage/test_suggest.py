@@ -57,6 +57,27 @@ def test_the_same_is_proposed_again(tmp_path):
     assert texts[0] == texts[1]
 
 
+def test_opsets_are_one_case_of_a_name_that_is_free(tmp_path):
+    body = "  match y = Relu(Relu(x))\n  emit y = Relu(x)"
+    text = "g (float[2] x) => (float[2] y) { r = Relu(x)  y = Relu(r) }"
+    there = "- rule: r\n  name: other opsets\n  before: |\n    "
+    there += text.replace("[2]", "[3]") + "\n  fired: 1\n"
+    before = lab(tmp_path / "a", rule("r", body, fires("a", text)), opset=(7, 18), cases=there)
+    (found,) = suggest({before.job: before.measured})
+    cases = {proposal.case.name: proposal for proposal in found.proposals}
+    # Relu has the versions 6, 13 and 14; the examples are of opset 18
+    merged = cases["other opsets 2"]
+    assert merged.keys == ("opset=13", "opset=7..12")
+    assert [7 <= n < 14 for n in merged.case.opsets] == [True, True]
+    after = lab(
+        tmp_path / "b",
+        rule("r", body, fires("a", text)),
+        opset=(7, 18),
+        cases=there + write(found.proposals),
+    )
+    assert set(merged.keys) <= after.shown("r")
+
+
 def test_a_rule_that_is_wrong_is_doubted(tmp_path):
     body = "  match y = Clip(x, lo?: const)\n  emit y = Relu(x)"
     text = "g (float[2] x) => (float[2] y) <float l = {0}> { y = Clip(x, l) }"

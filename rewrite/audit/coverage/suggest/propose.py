@@ -68,10 +68,10 @@ def propose(
             left -= one.keys
         elif made is not None:
             doubts.append(made)
-    return _several_opsets(proposals, opset_of(pack, rule)), doubts
+    return _several_opsets(proposals, opset_of(pack, rule), taken), doubts
 
 
-def _several_opsets(proposals: Sequence[Proposal], usual: int) -> list[Proposal]:
+def _several_opsets(proposals: Sequence[Proposal], usual: int, taken: set[str]) -> list[Proposal]:
     """Cases that differ in nothing but their opset are one. `usual`: the opset of those without."""
     groups: dict[object, list[Proposal]] = {}
     for proposal in proposals:
@@ -79,7 +79,6 @@ def _several_opsets(proposals: Sequence[Proposal], usual: int) -> list[Proposal]
         own = c.name if has_header(c.before) else ""  # it gives its opsets itself
         said = (own, c.target, c.before, c.after, c.fired, c.rejects, c.because)
         groups.setdefault(said, []).append(proposal)
-    taken = {one.case.name for group in groups.values() if len(group) == 1 for one in group}
     return [_merged(group, usual, taken) for group in groups.values()]
 
 
@@ -89,6 +88,7 @@ def _merged(group: Sequence[Proposal], usual: int, taken: set[str]) -> Proposal:
         return group[0]
     opsets = {n for one in group for n in one.case.opsets or (usual,)}
     plain = _OPSET.sub("", case.name).strip(" ,") or "other opsets"
+    taken -= {one.case.name for one in group}
     name = _unique(plain, taken)
     taken.add(name)
     keys = tuple(key for one in group for key in one.keys)
