@@ -94,8 +94,8 @@ def dequantize(codes: Array, params: QuantParams, output: str | None = None) -> 
         return np.asarray(offset.astype(kind) * values_of(scale))
     # The product of two numbers of `output` is exact in float64 and rounds once on the way back,
     # since float32 and narrower have at most 24 digits.
-    narrow = values_of(offset.astype(kind)) * values_of(scale)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # codes of 32 bits may be infinite in float16
+        narrow = values_of(offset.astype(kind)) * values_of(scale)
         return np.asarray(narrow.astype(kind))
 
 
