@@ -14,10 +14,11 @@ import onnx_ir as ir
 
 from rewrite.engine.refused import RefusedError
 from rewrite.graph.facts import Facts
-from rewrite.match.deferred import is_native
+from rewrite.graph.tensors import ComputedTensor, map_of
+from rewrite.match.deferred import MANY, ends, is_native
 from rewrite.match.values import Tensor
-from rewrite.ops.dtypes import finfo, of_numpy
-from rewrite.schema import DTYPE_CLASSES, OperandSchema, OpSchema
+from rewrite.ops.dtypes import finfo, of_numpy, to_numpy
+from rewrite.schema import DTYPE_CLASSES, DTYPES, OperandSchema, OpSchema
 
 
 def admitted(
@@ -78,6 +79,25 @@ def keeps_precision(tensor: Tensor, stored: npt.NDArray[np.generic], hint: str) 
         return
     if not np.array_equal(stored.astype(np.float64), wide):
         raise RefusedError(f"the constant '{hint}' would lose its precision: it is below {dtype}")
+
+
+def postponed(tensor: Tensor, dtype: str | None) -> ComputedTensor | None:
+    """The constant, to be computed when it is read; None where it must be computed now.
+
+    It pays for many elements that follow from data in files, which stay there anyway. What
+    `keeps_precision` asks for is asked here without making the elements.
+    """
+    late, name = tensor.late, tensor.dtype or dtype
+    if isinstance(late, np.ndarray) or name is None or tensor.size < MANY:
+        return None
+    target = to_numpy(name)
+    large = [array for array in late.arrays() if array.size >= MANY]
+    if not is_native(target) or any(map_of(array) is None for array in large):
+        return None
+    low, high = ends(late, target)
+    if not 2 * float(finfo(target).smallest_normal) <= max(-low, high) < np.inf:
+        return None
+    return ComputedTensor(late, ir.DataType(DTYPES[name]))
 
 
 def _largest(array: npt.NDArray[np.generic]) -> float:

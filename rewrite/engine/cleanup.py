@@ -22,7 +22,7 @@ from rewrite.graph import edit
 from rewrite.graph.dead import drop_initializer, remove_dead
 from rewrite.graph.facts import Facts
 from rewrite.graph.keys import MESSAGES, attribute_key, content, tensors_of
-from rewrite.graph.tensors import elements
+from rewrite.graph.tensors import ComputedTensor, elements
 from rewrite.graph.uses import nodes_of, rewire, uses_of
 from rewrite.graph.versions import FREE_INITIALIZERS
 
@@ -108,8 +108,11 @@ class Tidier:
             return self._forms[value]
         tensor, form = value.const_value, None
         if tensor is not None:
-            size, sample = nbytes(tensor), b""
-            if _SMALL < size <= _LARGE and tensor.dtype != ir.DataType.STRING:
+            size = nbytes(tensor)
+            sample: Hashable = b""
+            if isinstance(tensor, ComputedTensor):
+                sample = tensor.recipe.key
+            elif _SMALL < size <= _LARGE and tensor.dtype != ir.DataType.STRING:
                 flat = elements(tensor).reshape(-1)
                 sample = flat[:: max(1, flat.size // _SAMPLED)].tobytes()
             if size <= _LARGE:

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from rewrite.engine.admission import admitted, keeps_precision, operand_schema
+from rewrite.engine.admission import admitted, keeps_precision, operand_schema, postponed
 from rewrite.engine.attributes import carried_node, resolve
 from rewrite.engine.inference import node_types
 from rewrite.engine.refused import RefusedError
 from rewrite.errors import Span
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
+from rewrite.graph.tensors import ComputedTensor
 from rewrite.lang import ast
 from rewrite.lang.kinds import MAKES_NODES
 from rewrite.match.builtins import registry
@@ -181,10 +182,12 @@ class Builder:
             raise RefusedError(f"the element type of constant '{hint}' is not known")
         if dtype is not None and tensor.dtype not in (None, dtype):
             tensor = Tensor(tensor.array, dtype)
-        array = tensor.rounded(dtype)
-        keeps_precision(tensor, array, hint)
-        self.nbytes += array.nbytes
-        return edit.new_constant(self.facts, array, f"{self.rule}_{hint}")
+        made: Array | ComputedTensor | None = postponed(tensor, dtype)
+        if made is None:
+            made = tensor.rounded(dtype)
+            keeps_precision(tensor, made, hint)
+        self.nbytes += made.nbytes
+        return edit.new_constant(self.facts, made, f"{self.rule}_{hint}")
 
 
 # --- compiling ---------------------------------------------------------------------------------

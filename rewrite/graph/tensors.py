@@ -1,7 +1,7 @@
-"""Tensors whose data lies in a file, and sparse tensors.
+"""Tensors whose data lies in a file, sparse tensors, and those that are computed from others.
 
-In: a file and a place in it, or a SparseTensorProto. Out: onnx-ir tensors that read only when
-asked.
+In: a file and a place in it, a SparseTensorProto, or how elements are computed. Out: tensors as
+onnx-ir has them that read or compute only when asked.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import onnx
@@ -104,7 +104,7 @@ def elements(tensor: ir.TensorProtocol) -> np.ndarray:
 class _Lazy:
     """What onnx-ir asks for in place of an array: the array, made when asked."""
 
-    def __init__(self, tensor: MappedTensor | SparseTensor) -> None:
+    def __init__(self, tensor: MappedTensor | SparseTensor | ComputedTensor) -> None:
         self._tensor = tensor
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -215,3 +215,61 @@ class SparseTensor(ir.Tensor[Any]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+
+class Recipe(Protocol):
+    """How the elements of a constant follow from arrays that are there."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def key(self) -> Hashable:
+        """Equal keys, equal elements."""
+
+    def store(self, out: np.ndarray) -> None:
+        """Write the elements, each rounded once to the type of `out`."""
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """What they follow from."""
+
+
+class ComputedTensor(ir.Tensor[Any]):
+    """A constant whose elements are in memory only from when they are asked for until `drop`.
+
+    For large ones that follow from data in files: what is packed for kernels needs no second copy.
+    """
+
+    __slots__ = ("_elements", "recipe")
+
+    def __init__(self, recipe: Recipe, dtype: ir.DataType, name: str | None = None) -> None:
+        self.recipe = recipe
+        self._elements: np.ndarray | None = None
+        super().__init__(_Lazy(self), dtype, shape=ir.Shape(recipe.shape, frozen=True), name=name)
+
+    def numpy(self) -> np.ndarray:
+        found = self._elements
+        if found is None:
+            found = np.empty(self.recipe.shape, self.dtype.numpy())
+            self.recipe.store(found)
+            found.flags.writeable = False
+            self._elements = found
+        return found
+
+    def drop(self) -> None:
+        """Lets go of the elements; they are computed anew when asked for again."""
+        self._elements = None
+
+    def tobytes(self) -> bytes:
+        return self.numpy().tobytes()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+
+def map_of(array: np.ndarray) -> mmap.mmap | None:
+    """The mapped file that an array is a view of."""
+    base: Any = array
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    return base if isinstance(base, mmap.mmap) else None

@@ -7,6 +7,7 @@ is one known number becomes a constant of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from rewrite.ops import registry as operators
@@ -78,7 +79,7 @@ def _external(
         return None
     # A per-axis operand is seen through the axis of its operator.
     axis = op.integer("axis", 1) if op.key in _PER_AXIS and index > 0 else 0
-    return (number, axis) if number is not None else (id(op.known(index)), axis)
+    return (number, axis) if number is not None else (id(op.content(index)), axis)
 
 
 def _argument(
@@ -107,8 +108,8 @@ def _only_typed(op: Instance, index: int) -> bool:
 
 def as_constant(op: Instance, index: int) -> Constant | None:
     """An operand that is one number known when the plan is made."""
-    array = op.known(index)
-    if array is None or array.size != 1:
+    array = op.known(index) if op.is_known(index) and prod(op.shape(index)) == 1 else None
+    if array is None:
         return None
     dtype = of_numpy(array.dtype)
     if dtype is None or dtype not in _CONSTANTS:

@@ -51,7 +51,7 @@ def packed_filters(w: Array, dtype: str) -> Array:
 
 def filters(low: Lowering, index: int, dtype: str) -> Tensor:
     """Operand `index` as the kernel reads it."""
-    if low.known(index) is not None:
+    if low.is_known(index):
         return low.packed(index, ("depthwise", dtype), lambda w: packed_filters(w, dtype))
     source = low.view(index)
     order = (*range(2, source.view.rank), 1, 0)
@@ -64,7 +64,7 @@ def filters(low: Lowering, index: int, dtype: str) -> Tensor:
 def biases(low: Lowering, index: int, count: int, dtype: str) -> Tensor:
     if not low.op.has(index):
         return low.constant(no_bias(count, NUMPY[dtype]))
-    if low.known(index) is not None:
+    if low.is_known(index):
         return low.packed(index, ("bias", dtype), lambda b: b.astype(NUMPY[dtype]))
     source = low.rows(index)
     body = widened(source.dtype, dtype)

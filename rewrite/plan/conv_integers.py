@@ -208,7 +208,7 @@ def _number(low: Lowering, index: int) -> int | None:
 
 def _weights(low: Lowering, places: Places) -> Array | None:
     """Weights without their zero points, if both are known."""
-    if low.known(places.w) is None:
+    if not low.is_known(places.w):
         return None
     zero = low.known(places.w_zero) if low.op.has(places.w_zero) else np.zeros((), np.int64)
     if zero is None:

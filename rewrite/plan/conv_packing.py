@@ -141,7 +141,7 @@ def bias(low: Lowering, index: int, panels: Panels, dtype: str, times: int = 1) 
     count = panels.groups * panels.count * panels.columns
     if not low.op.has(index):
         return low.constant(no_bias(count, NUMPY[dtype]))
-    if low.known(index) is not None:
+    if low.is_known(index):
         return low.packed(
             index, ("bias", panels, dtype),
             lambda b: padded_bias(panels, np.tile(_as(b, dtype), times)),

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from rewrite.graph.tensors import ComputedTensor
 from rewrite.ops import legacy
 from rewrite.ops.call import Attributes
-from rewrite.plan.program import Op
+from rewrite.plan.program import Content, Op
 from rewrite.schema import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -35,7 +36,7 @@ class Instance(Attributes):
         op: Op,
         operands: tuple[int | None, ...],
         inputs: tuple[Type | None, ...],
-        contents: tuple[Array | None, ...],
+        contents: tuple[Content | None, ...],
         outputs: tuple[Type, ...] = (),
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
@@ -86,7 +87,15 @@ class Instance(Attributes):
 
     def known(self, index: int) -> Array | None:
         """The operand's value where it is known before the run."""
+        found = self.content(index)
+        return found.numpy() if isinstance(found, ComputedTensor) else found
+
+    def content(self, index: int) -> Content | None:
+        """The same, or how it is computed: always the same object for a value."""
         return self.contents[index] if index < len(self.contents) else None
+
+    def is_known(self, index: int) -> bool:
+        return self.content(index) is not None
 
     def integers_at(self, index: int) -> tuple[int, ...] | None:
         """A known integer operand as a flat tuple."""

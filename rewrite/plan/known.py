@@ -14,12 +14,14 @@ import numpy as np
 import onnx
 
 from rewrite.errors import RewriteError, error
+from rewrite.graph.tensors import ComputedTensor
+from rewrite.graph.types import of_tensor
 from rewrite.ops.call import InferenceError
 from rewrite.ops.dtypes import of_numpy, to_numpy
 from rewrite.ops.evaluate import evaluate
 from rewrite.ops.infer import infer
 from rewrite.plan.instance import Array, Instance, implied, is_concrete, legacy_contents, sizes
-from rewrite.plan.program import Op
+from rewrite.plan.program import Content, Op
 from rewrite.plan.proto import infer_by_onnx
 from rewrite.plan.undecided import decided
 from rewrite.schema import UNKNOWN, Type
@@ -38,7 +40,16 @@ class Known:
     """One value. `type` None: not a dense tensor (a sequence, an optional, nothing yet)."""
 
     type: Type | None
-    content: Array | None = None
+    given: Content | None = None  # its elements, or how they are computed
+
+    @property
+    def is_known(self) -> bool:
+        return self.given is not None
+
+    @property
+    def content(self) -> Array | None:
+        """Its elements, where they are known."""
+        return self.given.numpy() if isinstance(self.given, ComputedTensor) else self.given
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -50,8 +61,10 @@ class Known:
         return prod(self.shape)
 
 
-def of_array(array: Array) -> Known:
+def of_array(array: Content) -> Known:
     """A value that is known."""
+    if isinstance(array, ComputedTensor):
+        return Known(of_tensor(array), array)
     return Known(Type(of_numpy(array.dtype), tuple(array.shape)), array)
 
 
@@ -67,7 +80,7 @@ def instance(op: Op, known: Mapping[int, Known]) -> Instance:
         given.extend([None] * missing)
         given[index] = of_array(array)
     types = tuple(None if k is None else (k.type or UNKNOWN) for k in given)
-    contents = tuple(None if k is None else k.content for k in given)
+    contents = tuple(None if k is None else k.given for k in given)
     made = Instance(op, tuple(operands), types, contents, (), implied(op))
     made.outputs = _output_types(op, made)
     return made
@@ -82,7 +95,7 @@ def _output_types(op: Op, made: Instance) -> tuple[Type, ...]:
             len(op.outputs),
         )  # fmt: skip
         if found is None:
-            found = infer_by_onnx(op, made.inputs, made.contents)
+            found = infer_by_onnx(op, made.inputs, made.known)
         elif found:
             found = decided(op, made, found)
     except (InferenceError, onnx.shape_inference.InferenceError) as problem:
@@ -149,22 +162,23 @@ def _fits(array: Array, type_: Type) -> bool:
 def _arrays(made: Instance) -> Sequence[Array | None] | None:
     if made.domain == "" and made.name in _BY_SHAPE:
         return [np.broadcast_to(np.zeros((), np.int8), made.shape(0))]
-    if made.key == ("", "CastLike") and made.known(0) is not None:
+    if made.key == ("", "CastLike") and made.is_known(0):
         like = np.zeros((), to_numpy(made.dtype(1)))  # of the second operand the type counts
         return [made.known(0), like] if prod(made.shape(0)) <= MOST_FOLDED else None
+    most = MOST_WEIGHTS if made.key in _WEIGHTS else MOST_FOLDED
     arrays: list[Array | None] = []
     total = 0
     for index in range(len(made.inputs)):
         if not made.has(index):
             arrays.append(None)
             continue
-        content = made.known(index)
-        if content is None:
+        if not made.is_known(index):
             return None
-        total += content.size
-        arrays.append(content)
-    most = MOST_WEIGHTS if made.key in _WEIGHTS else MOST_FOLDED
-    return arrays if total <= most else None
+        total += prod(made.shape(index))
+        if total > most:
+            return None
+        arrays.append(made.known(index))
+    return arrays
 
 
 MOST_LEARNED = 1 << 10  # elements of a value that plans may depend on
@@ -183,7 +197,7 @@ def missing(made: Instance) -> tuple[int, ...]:
     for index in range(first, len(made.inputs)):
         type_ = made.inputs[index]
         number = made.operands[index]
-        if number is None or made.known(index) is not None or not is_concrete(type_):
+        if number is None or made.is_known(index) or not is_concrete(type_):
             continue
         assert type_ is not None
         if (

@@ -94,6 +94,10 @@ class Lowering:
         """The head's operand where its value is known when the plan is made."""
         return self.op.known(index)
 
+    def is_known(self, index: int) -> bool:
+        """Whether it is known."""
+        return self.op.is_known(index)
+
     def view(self, index: int) -> Tensor:
         """An operand of the head wherever it lies, with any strides."""
         return self.tensor_of(self.op, index)
@@ -143,9 +147,9 @@ class Lowering:
 
     def packed(self, index: int, key: object, make: Callable[[Array], Array]) -> Tensor:
         """A known operand in another form, `make(array)`, made once per session and `key`."""
-        array = self.op.known(index)
-        assert array is not None, f"operand {index} of {self.op.name} is not known"
-        return self.constant(self.weights.packed(array, key, make))
+        content = self.op.content(index)
+        assert content is not None, f"operand {index} of {self.op.name} is not known"
+        return self.constant(self.weights.packed(content, key, make))
 
     # --- results ----------------------------------------------------------------------------
 

@@ -22,12 +22,13 @@ import onnx_ir as ir
 from rewrite.errors import error
 from rewrite.graph.facts import Facts
 from rewrite.graph.model import LoadedModel
-from rewrite.graph.tensors import SparseTensor, elements, owned
+from rewrite.graph.tensors import ComputedTensor, SparseTensor, elements, owned
 from rewrite.graph.types import dtype_name
 from rewrite.graph.write import write_attribute
 from rewrite.schema import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Content = Array | ComputedTensor  # elements, or how they are computed
 MOST_CALLS = 64  # nesting of local functions; ONNX forbids recursion
 GROUP_DOMAIN = "rewrite"
 # Operators whose graphs the driver runs.
@@ -66,7 +67,7 @@ class Graph:
     inputs: tuple[int, ...] = ()
     outputs: tuple[int | None, ...] = ()
     ops: tuple[Op, ...] = ()
-    constants: dict[int, Array] = field(default_factory=dict)
+    constants: dict[int, Content] = field(default_factory=dict)
     defaults: dict[int, Array] = field(default_factory=dict)  # inputs that have one
     captures: tuple[int, ...] = ()
     input_types: tuple[Type | None, ...] = ()  # as declared
@@ -171,11 +172,12 @@ class _Reader:
             tensor = value.const_value
             if tensor is None:
                 continue
-            array = elements(tensor)
             if value.is_graph_input() and self.facts.is_overridable(value):
-                made.defaults[number] = array
+                made.defaults[number] = elements(tensor)
             else:
-                made.constants[number] = array
+                made.constants[number] = (
+                    tensor if isinstance(tensor, ComputedTensor) else elements(tensor)
+                )
 
     def node(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from onnx import (
 from rewrite.errors import error
 from rewrite.graph.write import write_attribute
 from rewrite.plan.expansions import expansion
-from rewrite.plan.instance import Array, Instance, is_concrete
+from rewrite.plan.instance import Array, Instance, is_concrete, sizes
 from rewrite.plan.program import Graph, Op, constant_of
 from rewrite.schema import DTYPE_OF, DTYPES, UNKNOWN, Type
 
@@ -98,24 +99,24 @@ def type_proto(type_: Type) -> TypeProto:
 
 
 def infer_by_onnx(
-    op: Op, types: Sequence[Type | None], contents: Sequence[Array | None]
+    op: Op, types: Sequence[Type | None], known: Callable[[int], Array | None]
 ) -> tuple[Type, ...] | None:
     """Output types by ONNX's inference; None where it has no schema. Raises its InferenceError."""
     schema = schema_of(op.domain, op.name, op.opset)
     if schema is None or any(isinstance(v, Graph) for v in op.attributes.values()):
         return None
-    known: dict[str, TypeProto] = {}
+    given: dict[str, TypeProto] = {}
     data: dict[str, TensorProto] = {}
     for k, type_ in enumerate(types[: len(op.inputs)]):
         if type_ is None:
             continue
-        known[f"i{k}"] = type_proto(type_)
-        content = contents[k]
-        if content is not None and content.size <= _MOST_DATA and content.dtype.kind in "iuf":
+        given[f"i{k}"] = type_proto(type_)
+        content = known(k) if is_concrete(type_) and prod(sizes(type_)) <= _MOST_DATA else None
+        if content is not None and content.dtype.kind in "iuf":
             data[f"i{k}"] = numpy_helper.from_array(np.asarray(content))
     imports = [helper.make_opsetid(op.domain, op.opset)]
     found = onnx.shape_inference.infer_node_outputs(
-        schema, node_of(op), known, data, opset_imports=imports
+        schema, node_of(op), given, data, opset_imports=imports
     )
     return tuple(_type_of(found.get(f"o{k}")) for k in range(len(op.outputs)))
 

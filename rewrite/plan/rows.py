@@ -142,8 +142,8 @@ class Builder:
         element = self.is_element(shape, seen)
         if op.dtype(index) in _REFUSED:
             raise UnfitError(f"{op.name} is not computed in {op.dtype(index)}")
-        key = Taken(op, index, seen, shape)
-        return self.draft.operand(_Key(number, id(op.known(index)), key), op.dtype(index), element)
+        key = _Key(number, id(op.content(index)), Taken(op, index, seen, shape))
+        return self.draft.operand(key, op.dtype(index), element)
 
     def is_inside(self, number: int | None) -> TypeGuard[int]:
         """Whether an operator of the group computes the value."""

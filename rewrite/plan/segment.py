@@ -93,7 +93,7 @@ def _inputs(
     found: dict[int, None] = {}
     for op in ops:
         for index, number in enumerate(op.operands):
-            if number is not None and number not in made and op.known(index) is None:
+            if number is not None and number not in made and not op.is_known(index):
                 found[number] = None
     return list(found)
 

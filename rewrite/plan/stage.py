@@ -173,7 +173,7 @@ def _place(walk: _Walk, op: Op, made: Instance, depth: int) -> None:
     lacking = tuple(
         number
         for index in (lowered.needs if lowered is not None else ())
-        if made.has(index) and made.known(index) is None
+        if made.has(index) and not made.is_known(index)
         and (number := made.operands[index]) is not None
     )  # fmt: skip
     if lacking:
@@ -240,12 +240,13 @@ def _control(walk: _Walk, op: Op, depth: int) -> None:
     condition = op.inputs[0] if op.name == "If" else None
     if condition is not None and depth < MOST_BODIES:
         known = walk.known[condition]
-        if known.content is None and known.type is not None and condition not in walk.learn:
+        if not known.is_known and known.type is not None and condition not in walk.learn:
             walk.learn[condition] = None
             walk.postpone(op)
             return
-        if known.content is not None and known.content.size == 1:
-            taken = bool(known.content.reshape(-1)[0])
+        content = known.content if known.is_known and known.size == 1 else None
+        if content is not None:
+            taken = bool(content.reshape(-1)[0])
             branch = op.attributes["then_branch" if taken else "else_branch"]
             _inline(walk, op, branch, depth)
             return

@@ -29,7 +29,7 @@ def decided(op: Op, made: Instance, found: Types) -> Types:
     if made.key in (("", "Resize"), ("", "Upsample")):
         return _scaled(made) or found
     try:
-        theirs = infer_by_onnx(op, made.inputs, made.contents)
+        theirs = infer_by_onnx(op, made.inputs, made.known)
     except onnx.shape_inference.InferenceError:
         return found
     if theirs is None:

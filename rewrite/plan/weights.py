@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rewrite.graph.tensors import ComputedTensor
 from rewrite.plan.machine import PLAIN, Machine
+from rewrite.plan.program import Content
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -47,19 +49,25 @@ class Weights:
     def __init__(self, machine: Machine = PLAIN) -> None:
         self.machine = machine
         self._made: dict[tuple[int, object], Array] = {}
-        self._sources: dict[int, Array] = {}
+        self._sources: dict[int, Content] = {}
         self._lock = threading.Lock()
 
-    def keep(self, array: Array) -> None:
-        self._sources[id(array)] = array
+    def keep(self, content: Content) -> None:
+        self._sources[id(content)] = content
 
-    def packed(self, array: Array, key: object, make: Callable[[Array], Array]) -> Array:
-        """`make(array)`; the same object for the same array and key."""
+    def packed(self, content: Content, key: object, make: Callable[[Array], Array]) -> Array:
+        """`make` of the elements; the same object for the same content and key.
+
+        Elements that are computed are let go: few kernels want them in a second form.
+        """
         with self._lock:
-            found = self._made.get((id(array), key))
+            found = self._made.get((id(content), key))
             if found is None:
-                self.keep(array)
-                found = self._made[id(array), key] = aligned(make(array))
+                self.keep(content)
+                array = content.numpy() if isinstance(content, ComputedTensor) else content
+                found = self._made[id(content), key] = aligned(make(array))
+                if isinstance(content, ComputedTensor):
+                    content.drop()
             return found
 
     def clear(self) -> None:

@@ -48,7 +48,7 @@ class _Runners:
             known = self._node.stage.known
             captured = {
                 v: known[v] for v in graph.captures
-                if v in known and known[v].content is not None
+                if v in known and known[v].is_known
             }  # fmt: skip
             found = self._kept[name] = GraphRunner(graph, self._context, captured)
         return found

@@ -22,7 +22,7 @@ import numpy as np
 from rewrite.errors import error
 from rewrite.graph import collector
 from rewrite.ops.dtypes import of_numpy, to_numpy
-from rewrite.plan.known import Known
+from rewrite.plan.known import Known, of_array
 from rewrite.plan.program import Graph, Op
 from rewrite.plan.spec import Plan
 from rewrite.plan.stage import DriverStep, Settings, Stage, learned, next_stage
@@ -141,7 +141,7 @@ class GraphRunner:
             if found is None:
                 known = {number: known_of(value) for number, value in env.items()}
                 known.update(self.captured)
-                known.update((n, _constant(a)) for n, a in self.graph.constants.items())
+                known.update((n, of_array(a)) for n, a in self.graph.constants.items())
                 found = self._node(self.graph.ops, known)
                 _remember(self.context, self._roots, key, found)
         return found
@@ -274,10 +274,6 @@ def known_of(value: Value) -> Known:
     if not isinstance(value, np.ndarray):
         return Known(None)
     return Known(Type(of_numpy(value.dtype), tuple(value.shape)))
-
-
-def _constant(array: Array) -> Known:
-    return Known(Type(of_numpy(array.dtype), tuple(array.shape)), array)
 
 
 def _type_key(value: Value) -> object:

@@ -14,7 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from rewrite.plan.program import Graph, Program
+from rewrite.graph.tensors import ComputedTensor, map_of
+from rewrite.plan.program import Content, Graph, Program
 from rewrite.runtime.resident import give_back
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,27 +29,30 @@ class Spilled:
 
     def __init__(self, program: Program) -> None:
         self._maps: dict[int, mmap.mmap] = {}
+        self._computed: list[ComputedTensor] = []
         large = [
             (graph, number)
             for graph in _graphs(program.graph)
-            for number, array in graph.constants.items()
-            if array.nbytes >= LARGE and array.dtype.kind != "O"
+            for number, content in graph.constants.items()
+            if content.nbytes >= LARGE and not _is_text(content)
         ]
-        memory = [(g, n) for g, n in large if self._note(g.constants[n]) is None]
+        memory = [(g, n) for g, n in large if not self._is_mapped(g.constants[n])]
         total = sum(_room(graph.constants[number]) for graph, number in memory)
         self.large = total >= WORTH or bool(self._maps)
         if total >= WORTH:
             self._move(memory, total)
 
-    def _note(self, array: Array) -> mmap.mmap | None:
-        """The map that an array is a view of."""
-        base: Any = array
-        while isinstance(base, (np.ndarray, memoryview)):
-            base = base.base if isinstance(base, np.ndarray) else base.obj
-        if not isinstance(base, mmap.mmap):
-            return None
-        self._maps[id(base)] = base
-        return base
+    def _is_mapped(self, content: Content) -> bool:
+        """Whether the content lies in a mapped file, or is computed from what lies there."""
+        if isinstance(content, ComputedTensor):
+            self._computed.append(content)
+            for array in content.recipe.arrays():
+                self._is_mapped(array)
+            return True
+        found = map_of(content)
+        if found is not None:
+            self._maps[id(found)] = found
+        return found is not None
 
     def _move(self, places: list[tuple[Graph, int]], total: int) -> None:
         try:
@@ -56,7 +60,7 @@ class Spilled:
             # cost several times as much.
             with tempfile.TemporaryFile(buffering=0) as file:
                 for graph, number in places:
-                    array = np.ascontiguousarray(graph.constants[number])
+                    array = np.ascontiguousarray(_array(graph.constants[number]))
                     _write(file, array)
                 mapped = mmap.mmap(file.fileno(), total, access=mmap.ACCESS_READ)
         except OSError:  # no room on the disk: they stay where they are
@@ -64,13 +68,15 @@ class Spilled:
         self._maps[id(mapped)] = mapped
         offset = 0
         for graph, number in places:
-            array = graph.constants[number]
+            array = _array(graph.constants[number])
             moved = np.frombuffer(mapped, array.dtype, array.size, offset).reshape(array.shape)
             graph.constants[number] = moved
             offset += _room(array)
 
     def release(self) -> None:
         """The pages of all maps are the system's again; a view reads them anew."""
+        for content in self._computed:
+            content.drop()
         for mapped in self._maps.values():
             if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
@@ -78,6 +84,7 @@ class Spilled:
 
     def clear(self) -> None:
         self._maps.clear()
+        self._computed.clear()
 
 
 def _write(file: IO[bytes], array: Array) -> None:
@@ -88,8 +95,18 @@ def _write(file: IO[bytes], array: Array) -> None:
     file.write(bytes(_room(array) - array.nbytes))
 
 
-def _room(array: Array) -> int:
+def _room(array: Content) -> int:
     return -(-array.nbytes // 64) * 64
+
+
+def _is_text(content: Content) -> bool:
+    return isinstance(content, np.ndarray) and content.dtype.kind == "O"
+
+
+def _array(content: Content) -> Array:
+    """What is moved is in memory."""
+    assert isinstance(content, np.ndarray)
+    return content
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:

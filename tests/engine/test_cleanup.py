@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
+
+from rewrite.engine.cleanup import Tidier
+from rewrite.engine.journal import Log
+from rewrite.graph.facts import Facts
+from rewrite.graph.tensors import ComputedTensor
+from rewrite.match.deferred import Arithmetic
 
 
 def test_dead_nodes_and_initializers_go(rewriter):
@@ -168,3 +176,27 @@ def test_before_ir_4_constants_stay_nodes(rewriter, parse_model, outputs, ir):
     assert found.model.ir_version == ir
     assert found.ops == (["Constant", "Mul"] if ir == 3 else ["Mul"])
     assert outputs(found.model, a=np.float32([5, 6]))[0].tolist() == [5, 12]
+
+
+def test_constants_computed_alike_are_one():
+    """Two weights that follow in one way from the same data are one; from other data, two."""
+    a, b = (np.random.default_rng(k).standard_normal((300, 300)).astype(np.float32) for k in (1, 2))
+    half = np.asarray(np.float32(0.5))
+
+    def scaled(array: np.ndarray) -> ComputedTensor:
+        recipe = Arithmetic(np.multiply, array, half, array.shape)
+        return ComputedTensor(recipe, ir.DataType.FLOAT)
+
+    text = (
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[2, 300] x) => (float[2, 300] y) '
+        "<float[1] u = {1}, float[1] v = {2}, float[1] w = {3}> "
+        "{ p = MatMul(x, u) q = MatMul(p, v) y = MatMul(q, w) }"
+    )
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    for name, array in (("u", a), ("v", a), ("w", b)):
+        value = model.graph.initializers[name]
+        value.const_value, value.shape = scaled(array), ir.Shape(array.shape)
+    facts = Facts(model)
+    Tidier(facts, Log()).run()
+    assert [node.inputs[1].name for node in model.graph] == ["u", "u", "w"]
+    assert set(model.graph.initializers) == {"u", "w"}

@@ -14,7 +14,7 @@ import numpy as np
 from rewrite.match import budget
 from rewrite.match.builtins import lists
 from rewrite.match.builtins.registry import Dtype, Ints, Items, Tensors, builtin
-from rewrite.match.deferred import Deferred, Joined, is_native
+from rewrite.match.deferred import MANY, Deferred, Joined, is_native
 from rewrite.match.values import Env, Tensor, Unknown, check_size, join_dtypes, working
 from rewrite.ops.call import Array
 from rewrite.ops.dtypes import to_numpy
@@ -196,10 +196,11 @@ def stack(list_: Tensors, axis: int = 0) -> Tensor:
 
 
 def _joined(tensors: Tensors, axis: int) -> Array | Joined:
-    """Floats of which some are computed are joined where they are stored."""
+    """Floats of which some are computed, and many floats, are joined where they are stored."""
     shapes = [t.shape for t in tensors]
     first = shapes[0]
     late = any(isinstance(t.late, Deferred) for t in tensors)
+    late = late or sum(t.size for t in tensors) >= MANY
     floats = all(isinstance(t.late, Deferred) or is_native(t.late.dtype) for t in tensors)
     if not (late and floats and -len(first) <= axis < len(first)):
         return np.concatenate(_alike(tensors), axis)

@@ -45,7 +45,7 @@ def qlinear_conv_refusal(op: Instance) -> str | None:
         return f"a convolution of {op.dtype(0)} by {op.dtype(3)}"
     if any(op.has(i) and op.shape(i) not in ((), (1,)) for i in (1, 2, 6, 7)):
         return "scales of x or y per channel"
-    if op.has(8) and op.known(8) is None and op.known(3) is not None:
+    if op.has(8) and not op.is_known(8) and op.is_known(3):
         return "known weights with a bias that comes with the run"
     return spatial_refusal(op, op.shape(3)[2:])
 

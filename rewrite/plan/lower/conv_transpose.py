@@ -129,7 +129,7 @@ def _joined(op: Instance, axes: list[Axis], finish: Finish, channels: int) -> in
     """How many phases of the last axis are computed as channels of one pixel, which lie side by
     side in the output: all of them, if they meet the same elements of the operand; or 1."""
     last = axes[-1]
-    known = op.known(1) is not None and (not op.has(2) or op.known(2) is not None)
+    known = op.is_known(1) and (not op.has(2) or op.is_known(2))
     if op.integer("group", 1) != 1 or not known or last.stride == 1 or last.out % last.stride:
         return 1
     met = {tuple(e for e, _ in phase.meets) for phase in last.phases()}
@@ -208,7 +208,7 @@ def _windows(
 
 def _filters(low: Lowering, panels: Panels, total: str) -> _Filters:
     op = low.op
-    if low.known(1) is not None:
+    if low.is_known(1):
         return _Filters(low, panels, total, None)
     source = low.view(1)
     c, m, *kernel = op.shape(1)

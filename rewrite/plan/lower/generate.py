@@ -29,7 +29,7 @@ def eye_like(low: Lowering, op: Instance) -> None:
 @lowers("Range", needs=(0, 1, 2))
 def range_(low: Lowering, op: Instance) -> None:
     """Start plus a multiple of the step, in float64 or int64, then rounded."""
-    start, _, step = (op.contents[i] for i in range(3))
+    start, _, step = (op.known(i) for i in range(3))
     assert start is not None
     assert step is not None
     (count,) = op.out_shape()

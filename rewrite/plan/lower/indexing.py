@@ -35,7 +35,7 @@ def grain_of(bytes_per_item: int) -> int:
 @lowers("Gather")
 def gather(low: Lowering, op: Instance) -> None:
     axis = op.integer("axis", 0) % len(op.shape())
-    if op.known(1) is not None and _alias_one(low, op, axis):
+    if op.is_known(1) and _alias_one(low, op, axis):
         return
     data, indices = low.rows(0), low.rows(1)
     width = BYTES[data.dtype]

@@ -47,7 +47,7 @@ def right_factor(low: Lowering, index: int, transposed: bool = False) -> Right:
 
 def left_factor(low: Lowering, index: int, transposed: bool = False) -> Tensor:
     """Operand `index` as a left factor; a known one is transposed once and for all."""
-    if transposed and low.known(index) is not None:
+    if transposed and low.is_known(index):
         return low.packed(index, "transposed", lambda w: w.swapaxes(-1, -2))
     tensor = as_matrices(low.view(index), right=False)
     return turned(tensor) if transposed else tensor

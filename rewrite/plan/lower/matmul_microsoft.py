@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def fused_matmul(low: Lowering, op: Instance) -> None:
     """alpha A B, where the batch of an operand may stand behind its rows."""
     left = _turned(low, 0, "A")
-    if low.known(1) is None:
+    if not low.is_known(1):
         tensor = _turned(low, 1, "B")
         if len(tensor.shape) == 1:
             right = right_factor(low, 1)
@@ -180,7 +180,7 @@ def _blocks(op: Instance) -> Callable[[Array], Array]:
 
 @refuses("MatMulNBits", domain=DOMAIN)
 def matmul_nbits_refusal(op: Instance) -> str | None:
-    if any(op.has(i) and op.known(i) is None for i in (1, 2, 3)):
+    if any(op.has(i) and not op.is_known(i) for i in (1, 2, 3)):
         return "MatMulNBits whose weights are not known"
     if op.has(4) or op.integer("bits", 4) not in (2, 4, 8) or op.integer("block_size", 0) < 1:
         return "MatMulNBits with reordered groups, or of a number of bits that is not 2, 4 or 8"

@@ -34,7 +34,7 @@ def group_query_attention_refusal(op: Instance) -> str | None:
         return "GroupQueryAttention that is not causal, or whose cache slides"
     if op.dtype(Q) not in TYPES or (op.has(PAST_K) and op.dtype(PAST_K) != op.dtype(Q)):
         return "GroupQueryAttention of several element types"
-    if op.known(TOTAL) is None:
+    if not op.is_known(TOTAL):
         return "GroupQueryAttention whose total length comes with the run"
     if op.integer("do_rotary", 0) and not (op.has(COS) and op.has(SIN)):
         return "GroupQueryAttention that turns without tables"

@@ -23,7 +23,7 @@ _NO_OPERAND = 99
 @refuses("QAttention", domain=DOMAIN)
 def quantized_attention_refusal(op: Instance) -> str | None:
     known = (W, BIAS, W_SCALE, *((W_ZERO,) if op.has(W_ZERO) else ()))
-    if any(op.known(i) is None for i in known):
+    if any(not op.is_known(i) for i in known):
         return "QAttention whose weights are not known"
     if op.integer("do_rotary", 0) or op.integer("past_present_share_buffer", 0):
         return "QAttention with rotary positions, or whose past and present share a buffer"

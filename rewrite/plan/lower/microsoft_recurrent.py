@@ -34,7 +34,7 @@ def dynamic_quantize_lstm_refusal(op: Instance) -> str | None:
     if activations_of(op) is None:
         return "DynamicQuantizeLSTM with activations that ONNX does not name"
     for index in (W, R, W_SCALE, R_SCALE, W_ZERO, R_ZERO):
-        if op.has(index) and op.known(index) is None:
+        if op.has(index) and not op.is_known(index):
             return "DynamicQuantizeLSTM whose weights are not known"
     for codes, zero in ((W, W_ZERO), (R, R_ZERO)):
         given = op.known(codes)

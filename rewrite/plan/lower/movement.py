@@ -382,4 +382,4 @@ def col2im(low: Lowering, op: Instance) -> None:
 
 @refuses("Col2Im")
 def col2im_refusal(op: Instance) -> str | None:
-    return None if op.known(2) is not None else "the shape of its blocks is not known"
+    return None if op.is_known(2) else "the shape of its blocks is not known"

@@ -194,7 +194,7 @@ def call_pool(
 def quantized_refusal(op: Instance) -> str | None:
     if op.dtype(0) not in ("u8", "s8"):
         return f"a pool of {op.dtype(0)}"
-    if any(op.has(i) and op.known(i) is None for i in range(1, 5)):
+    if any(op.has(i) and not op.is_known(i) for i in range(1, 5)):
         return "scales that come with the run"
     if any(op.has(i) and op.shape(i) not in ((), (1,)) for i in range(1, 5)):
         return "scales per channel"

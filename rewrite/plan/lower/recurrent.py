@@ -162,7 +162,7 @@ class Layer:
         """W as (input, direction, block, gate, unit)."""
         spec, directions, gates, unit = self.spec, self.directions, self.gates, self.spec.unit
         shape = (self.op.shape(X)[2], size)
-        if self.op.known(W) is not None:
+        if self.op.is_known(W):
 
             def form(w: Array) -> Array:
                 split = w.reshape(directions, gates, -1, w.shape[-1])
@@ -184,7 +184,7 @@ class Layer:
 
     def weights(self) -> Tensor:
         spec, wide = self.spec, self.wide
-        if self.op.known(R) is not None:
+        if self.op.is_known(R):
             key = ("recurrent", spec.kind, spec.passes, spec.unit, wide)
             return self.low.packed(R, key, lambda r: packed_weights(
                 r.reshape(self.directions, self.gates, self.hidden, self.hidden),
@@ -213,7 +213,7 @@ class Layer:
     def sets(self, index: int, count: int) -> Tensor:
         """A vector of `count` sets for each direction, in blocks."""
         unit, wide, shape = self.spec.unit, self.wide, (self.directions, count, self.hidden)
-        if self.op.known(index) is not None:
+        if self.op.is_known(index):
             return self.low.packed(index, ("sets", count, unit, wide), lambda v: in_blocks(
                 v.reshape(shape).astype(_numpy(wide)), unit
             ))  # fmt: skip
@@ -232,7 +232,7 @@ class Layer:
         directions, gates, hidden = self.directions, self.gates, self.hidden
         joint = gates - 1 if self.spec.reset_after else gates
         shape = (directions, 2, gates, hidden)
-        if self.op.known(B) is not None:
+        if self.op.is_known(B):
 
             def make(b: Array) -> Array:
                 own, other = (x[:, 0] for x in np.split(

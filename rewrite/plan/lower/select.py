@@ -121,7 +121,7 @@ def suppression_bounds(op: Instance) -> tuple[Bound, ...]:
     most = n
     if not op.has(2):
         most = 0
-    elif op.known(2) is not None:
+    elif op.is_known(2):
         most = min(n, max(0, (op.integers_at(2) or (0,))[0]))
     return (Bound((batches * classes * most, 3), 0),)
 

@@ -189,7 +189,7 @@ def mel_weight_matrix(low: Lowering, op: Instance) -> None:
 @refuses("MelWeightMatrix")
 def mel_refusal(op: Instance) -> str | None:
     """Bins beyond the spectrum have no row."""
-    if any(op.known(i) is None for i in range(5)):
+    if any(not op.is_known(i) for i in range(5)):
         return None
     _, length, rate, _, highest = (np.asarray(op.known(i)).item() for i in range(5))
     beyond = (length + 1) * highest / rate >= op.out_shape()[0] + 1
