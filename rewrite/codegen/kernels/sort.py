@@ -1,23 +1,26 @@
 """The k largest or smallest elements (rewrite/plan/specs/sort.py).
 
 In: a `TopK` spec. Out: code. An element and its place become one unsigned integer: the more
-significant half orders elements, the other one places, the lower ones above. The k greatest of
-these integers are kept in a heap whose root is the least of them, so that most elements of a long
-row are dismissed by one comparison, a vector of them at once. Taking the root away again and again
-fills the result from its end.
-
-Reference: R. W. Floyd, Algorithm 245: Treesort, 1964.
+significant half orders elements, the other one places, the lower ones above. There is room for
+some of them, more than k. Once it is full it is sorted (sort_network.py), the k greatest stay, and
+of the elements that follow those are appended that are greater than the least that stayed; most
+elements of a long row are dismissed by this one comparison, a vector of them at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.kernel import Kernel, emits
+from rewrite.codegen.kernels.sort_network import sort_falling
 from rewrite.codegen.memory import load, memory_type, register_type
-from rewrite.codegen.types import bits, is_float, lanes, like
+from rewrite.codegen.types import bits, is_float, like, vector
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.sort import TopK
+
+Body = Callable[[Value, Value], list[Value]]
 
 
 @emits(TopK)
@@ -32,35 +35,25 @@ class _TopK:
         self.isa: Isa = k.isa
         self.kernel, self.spec = k, spec
         self.x, self.values, self.places = k.pointer(0), k.pointer(1), k.pointer(2)
-        self.n, self.inner, self.k = k.integer(3), k.integer(4), k.integer(5)
-        register = register_type(spec.dtype, 0)
-        self.half = 64 if bits(register) == 64 else 32
+        self.n, self.k, self.room = (k.integer(i) for i in range(3, 6))
+        self.half = 64 if bits(register_type(spec.dtype, 0)) == 64 else 32
         self.key = f"i{self.half}"
-        self.pair = f"i{2 * self.half}"
         self.name = memory_type(spec.dtype)
         self.lanes = max(1, k.isa.vector_bytes * 8 // self.half)
-        self.heap = k.scratch
+        self.wide = max(1, k.isa.vector_bytes // 8)  # u64 of a vector
+        second = self.f.at(k.scratch, self.room, "i64")
+        self.areas = [k.scratch] if self.half == 32 else [k.scratch, second]
 
     def write(self) -> None:
         f = self.f
 
         def item(number: Value) -> None:
-            if self.spec.inner_one:
-                source, target = f.mul(number, self.n), f.mul(number, self.k)
-            else:
-                outer = f.binary("udiv", number, self.inner)
-                column = f.sub(number, f.mul(outer, self.inner))
-                source = f.add(f.mul(f.mul(outer, self.n), self.inner), column)
-                target = f.add(f.mul(f.mul(outer, self.k), self.inner), column)
-            self.row(f.at(self.x, source, self.name), target)
+            self.row(f.at(self.x, f.mul(number, self.n), self.name), f.mul(number, self.k))
 
         f.if_(
             f.compare(">", self.k, 0),
             lambda: _nothing(f.loop(self.kernel.begin, self.kernel.end, item)),
         )
-
-    def stride(self) -> Int:
-        return 1 if self.spec.inner_one else self.inner
 
     # --- keys --------------------------------------------------------------------------------
 
@@ -82,128 +75,128 @@ class _TopK:
             raw = f.binary("xor", f.cast("sext", x, type_), f.const(1 << (self.half - 1), type_))
         return raw if spec.largest else f.binary("xor", raw, f.const(-1, type_))
 
-    def paired(self, key: Value, place: Value) -> Value:
-        """Key and place; lower places are greater."""
+    def put(self, index: Value, keys: Value, places: Value) -> None:
+        """Elements with their places, one or a vector, from number `index` on; places are i64.
+
+        Lower places are greater.
+        """
         f = self.f
-        upper = f.binary("shl", f.cast("zext", key, self.pair), self.half)
-        small = place if self.half == 64 else f.cast("trunc", place, self.key)
-        lower = f.cast("zext", f.binary("xor", small, -1), self.pair)
-        return f.binary("or", upper, lower)
+        type_ = like(keys.type, "i64")
+        if self.half == 64:
+            words = [keys, f.binary("xor", places, f.const(-1, type_))]
+        else:
+            upper = f.binary("shl", f.cast("zext", keys, type_), 32)
+            lower = f.binary("xor", places, f.const((1 << 32) - 1, type_))
+            words = [f.binary("or", upper, lower)]
+        for word, area in zip(words, self.areas, strict=True):
+            f.store(word, f.at(area, index, "i64"), 8)
 
-    def at(self, index: Int) -> Value:
-        return self.f.at(self.heap, index, self.pair)
+    def key_at(self, index: Value) -> Value:
+        f = self.f
+        word = f.load("i64", f.at(self.areas[0], index, "i64"), 8)
+        return word if self.half == 64 else f.cast("trunc", f.binary("lshr", word, 32), "i32")
 
-    # --- the heap ----------------------------------------------------------------------------
+    def place_at(self, index: Value) -> Value:
+        f = self.f
+        word = f.load("i64", f.at(self.areas[-1], index, "i64"), 8)
+        ones = (1 << self.half) - 1
+        return f.binary("xor", f.binary("and", word, ones), ones)
+
+    # --- a row -------------------------------------------------------------------------------
 
     def row(self, base: Value, target: Value) -> None:
-        """The first k elements make the heap, the others pass it."""
+        f = self.f
+        first = f.intrinsic("llvm.smin", "i64", self.n, self.room)
+        self.take_all(base, first)
+
+        def turn(i: Value, count: Value) -> list[Value]:
+            for area in self.areas:  # what is not taken is below all others
+                f.loop(count, self.room, lambda j: f.store(f.i64(0), f.at(area, j, "i64")))  # noqa: B023
+            sort_falling(f, self.areas, self.room, self.wide)
+            ends = f.compare(">=", i, self.n)
+            after, taken = f.if_(ends, lambda: [i, self.k], lambda: self.take_greater(base, i), 2)
+            return [f.compare(">", taken, self.k), after, taken]
+
+        f.while_(turn, [first, first])
+        f.loop(0, self.k, lambda rank: self.give(base, target, rank))
+
+    def element(self, base: Value, i: Int, count: int = 0) -> Value:
+        """Element `i`, or a vector of elements."""
+        return load(self.f, self.isa, self.spec.dtype, self.f.at(base, i, self.name), count)
+
+    def take_all(self, base: Value, count: Value) -> None:
+        """The first `count` elements."""
+        f = self.f
+        some = f.i64(0)
+        if self.wide > 1:
+            some = f.binary("and", count, -self.wide)
+
+            def several(i: Value) -> None:
+                type_ = vector("i64", self.wide)
+                places = f.add(f.splat(i, type_), f.iota(type_))
+                self.put(i, self.keys(self.element(base, i, self.wide)), places)
+
+            f.loop(0, some, several, step=self.wide)
+        f.loop(some, count, lambda i: self.put(i, self.keys(self.element(base, i)), i))
+
+    def take_greater(self, base: Value, start: Value) -> list[Value]:
+        """Behind the k greatest, elements from `start` on that are greater than the last of those,
+        until the row ends or there is no room: where it stopped, and how many there are."""
+        f = self.f
+        least = self.key_at(f.sub(self.k, 1))
+
+        def single(i: Value, count: Value) -> list[Value]:
+            # Of equal keys the one that is there has the lower place.
+            key = self.keys(self.element(base, i))
+            self.put(count, key, i)
+            passes = f.compare(">", key, least, signed=False)
+            return [f.add(count, f.cast("zext", passes, "i64"))]
+
+        if self.lanes < 2:
+            return self.while_room(start, self.k, 1, single)
+
+        def several(i: Value, count: Value) -> list[Value]:
+            def one(bits: Value, count: Value) -> list[Value]:
+                """The lowest of the lanes that are left; it passes."""
+                place = f.add(i, f.call("llvm.cttz.i64", "i64", bits, f.const(True, "i1")))
+                self.put(count, self.keys(self.element(base, place)), place)
+                left = f.binary("and", bits, f.sub(bits, 1))
+                return [f.compare("!=", left, 0), left, f.add(count, 1)]
+
+            keys = self.keys(self.element(base, i, self.lanes))
+            passed = f.compare(">", keys, f.splat(least, keys.type), signed=False)
+            bits = f.cast("zext", f.bitcast(passed, f"i{self.lanes}"), "i64")
+            some = f.compare("!=", bits, 0)
+            return f.if_(some, lambda: f.while_(one, [bits, count])[1:], lambda: [count], 1)
+
+        i, count = self.while_room(start, self.k, self.lanes, several)
+        rest = f.compare("<", f.sub(self.n, i), self.lanes)
+        return f.if_(rest, lambda: self.while_room(i, count, 1, single), lambda: [i, count], 2)
+
+    def while_room(self, start: Value, count: Value, step: int, body: Body) -> list[Value]:
+        """`body(i, count)` gives the next count, while there are `step` more elements, and room."""
         f = self.f
 
-        def first(i: Value) -> None:
-            f.store(self.paired(self.keys(self.element(base, i)), i), self.at(i))
+        def fits(i: Value, count: Value) -> Value:
+            more = f.compare("<=", f.add(i, step), self.n)
+            return f.binary("and", more, f.compare("<=", f.add(count, step), self.room))
 
-        f.loop(0, self.k, first)
-        middle = f.binary("lshr", self.k, 1)
+        def turn(i: Value, count: Value) -> list[Value]:
+            (count,) = body(i, count)
+            i = f.add(i, step)
+            return [fits(i, count), i, count]
 
-        def settle(i: Value) -> None:
-            place = f.sub(f.sub(middle, 1), i)
-            self.sink(place, f.load(self.pair, self.at(place), 8), self.k)
+        begins = fits(start, count)
+        return f.if_(begins, lambda: f.while_(turn, [start, count]), lambda: [start, count], 2)
 
-        f.loop(0, middle, settle)
-        self.rest(base)
-        self.drain(base, target)
-
-    def element(self, base: Value, i: Int) -> Value:
-        pointer = self.f.at(base, self.f.mul(i, self.stride()), self.name)
-        return load(self.f, self.isa, self.spec.dtype, pointer, 0)
-
-    def rest(self, base: Value) -> None:
-        """Elements k … n - 1; a vector none of whose elements passes the root is left alone."""
+    def give(self, base: Value, target: Value, rank: Value) -> None:
+        """The result's element number `rank` and its place."""
         f = self.f
-
-        def single(i: Value) -> None:
-            self.offer(self.keys(self.element(base, i)), i)
-
-        if not self.spec.inner_one or self.lanes < 2:
-            f.loop(self.k, self.n, single)
-            return
-        count = self.lanes
-        some = f.add(self.k, f.binary("and", f.sub(self.n, self.k), -count))
-
-        def several(i: Value) -> None:
-            x = load(f, self.isa, self.spec.dtype, f.at(base, i, self.name), count)
-            keys = self.keys(x)
-            passed = f.compare(">", keys, f.splat(self.root_key(), keys.type), signed=False)
-            some_pass = f.call(f"llvm.vector.reduce.or.v{lanes(keys.type)}i1", "i1", passed)
-            f.if_(
-                some_pass,
-                lambda: _nothing(f.loop(i, f.add(i, count), single)),
-            )
-
-        f.loop(self.k, some, several, step=count)
-        f.loop(some, self.n, single)
-
-    def root_key(self) -> Value:
-        f = self.f
-        root = f.load(self.pair, self.at(0), 8)
-        return f.cast("trunc", f.binary("lshr", root, self.half), self.key)
-
-    def offer(self, key: Value, place: Value) -> None:
-        """Takes the root's place if it is greater; an equal key has a higher place, and is not."""
-        f = self.f
-        greater = f.compare(">", key, self.root_key(), signed=False)
-        f.if_(greater, lambda: self.sink(f.i64(0), self.paired(key, place), self.k))
-
-    def sink(self, start: Value, pair: Value, size: Value) -> tuple[()]:
-        """Puts a pair at `start` or below: lesser children move up."""
-        f = self.f
-
-        def children(hole: Value) -> Value:
-            found: Value = f.add(f.mul(hole, 2), 1)
-            return found
-
-        def turn(hole: Value, found: Value) -> list[Value]:
-            del found
-            left = children(hole)
-            right = f.intrinsic("llvm.smin", "i64", f.add(left, 1), f.sub(size, 1))
-            a, b = f.load(self.pair, self.at(left), 8), f.load(self.pair, self.at(right), 8)
-            takes_left = f.compare("<=", a, b, signed=False)
-            child, value = f.select(takes_left, left, right), f.select(takes_left, a, b)
-            moves = f.compare("<", value, pair, signed=False)
-            # Where nothing moves, the pair itself is stored.
-            f.store(f.select(moves, value, pair), self.at(hole))
-            after = f.select(moves, child, hole)
-            again = f.binary("and", moves, f.compare("<", children(after), size))
-            return [again, after, after]
-
-        def walk() -> list[Value]:
-            _, last = f.while_(turn, [start, start])
-            return [last]
-
-        (place,) = f.if_(f.compare("<", children(start), size), walk, lambda: [start], 1)
-        f.store(pair, self.at(place))
-        return ()
-
-    def drain(self, base: Value, target: Value) -> None:
-        """The least of what is left goes to the end of what is free."""
-        f = self.f
-
-        def turn(i: Value) -> None:
-            last = f.sub(f.sub(self.k, 1), i)
-            root = f.load(self.pair, self.at(0), 8)
-            moved = f.load(self.pair, self.at(last), 8)
-            f.if_(
-                f.compare(">", last, 0),
-                lambda: self.sink(f.i64(0), moved, last),
-            )
-            small = f.binary("xor", f.cast("trunc", root, self.key), -1)
-            place = small if self.half == 64 else f.cast("zext", small, "i64")
-            out = f.add(target, f.mul(last, self.stride()))
-            raw = f.load(self.name, f.at(base, f.mul(place, self.stride()), self.name))
-            f.store(raw, f.at(self.values, out, self.name))
-            f.store(place, f.at(self.places, out, "i64"))
-
-        f.loop(0, self.k, turn)
+        place = self.place_at(rank)
+        out = f.add(target, rank)
+        raw = f.load(self.name, f.at(base, place, self.name))
+        f.store(raw, f.at(self.values, out, self.name))
+        f.store(place, f.at(self.places, out, "i64"))
 
 
 def _nothing(_: object) -> tuple[Value, ...]:

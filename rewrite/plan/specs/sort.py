@@ -10,19 +10,28 @@ from rewrite.plan.view import BYTES
 
 @dataclass(frozen=True, slots=True)
 class TopK(Spec):
-    """x[outer, n, inner] -> values and s64 places [outer, k, inner], in order.
+    """x[rows, n] -> values and s64 places [rows, k], in order.
 
     Of equal elements the one with the lower place comes first; NaN counts as the largest number.
-    n < 2^31. `inner_one`: inner is 1. All tensors without gaps.
+    n < 2^31. All tensors without gaps.
 
-    Words: x, values, places, n, inner, k. Items: outer times inner. Scratch: `scratch_bytes`.
+    Words: x, values, places, n, k, room of `room_for`. Items: rows. Scratch: `scratch_bytes`.
     """
 
     dtype: str
     largest: bool
-    inner_one: bool
 
 
-def scratch_bytes(spec: TopK, k: int) -> int:
-    """Room for k keys with their places."""
-    return (k + 1) * (16 if BYTES[spec.dtype] == 8 else 8)
+_FEW = 64  # elements that are sorted faster than they are dismissed
+
+
+def room_for(n: int, k: int, lanes: int) -> int:
+    """For how many elements of a row there is room: a power of two; for all, or for k and a vector
+    of 32-bit elements at least. `lanes`: of such a vector."""
+    least = n if n <= _FEW else min(n, max(2 * k, k + lanes))
+    return 1 << (max(least, lanes) - 1).bit_length()
+
+
+def scratch_bytes(spec: TopK, room: int) -> int:
+    """Room for so many keys with their places."""
+    return room * (16 if BYTES[spec.dtype] == 8 else 8)
