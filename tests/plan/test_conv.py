@@ -192,3 +192,26 @@ def test_threads(name: str, threads: int) -> None:
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes(*how))
     (y,) = run_model(model_of([node], {"x": x}, {"w": w, "b": b}), {"x": x}, threads=threads)
     close(y, x, w, b, how)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("name", "channels", "weights", "filters"),
+    [
+        ("Conv", 3, (0, 3, 2, 2), 0),
+        ("Conv", 0, (2, 0, 2, 2), 2),
+        ("ConvTranspose", 3, (3, 0, 1, 1), 0),
+        ("ConvTranspose", 0, (0, 2, 1, 1), 2),
+    ],
+)
+def test_weights_without_elements(name, channels, weights, filters, known) -> None:
+    """Sums of nothing: the bias at each place."""
+    x, w = np.ones((2, channels, 4, 3), np.float32), np.ones(weights, np.float32)
+    b = np.arange(filters, dtype=np.float32) + 5
+    feeds = {"x": x} if known else {"x": x, "w": w, "b": b}
+    node = helper.make_node(name, ["x", "w", "b"], ["y"])
+    model = model_of([node], feeds, {"w": w, "b": b} if known else {})
+    with Session(io.load(model), Options()) as session:
+        y = session.run(feeds)["y"]
+    sizes = (3, 2) if name == "Conv" else (4, 3)
+    assert np.array_equal(y, np.broadcast_to(b[:, None, None], (2, filters, *sizes)))

@@ -116,6 +116,17 @@ def test_indices(name: str, order: int, isa) -> None:
     assert np.array_equal(i, expected[1])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.float32])
+def test_indices_of_the_lowest_number_there_is(dtype) -> None:
+    """Windows 2 by 2 of a 3 by 3 image of nothing else but one: their first elements."""
+    lowest = -np.inf if dtype is np.float32 else np.iinfo(dtype).min
+    x = np.full((1, 19, 3, 3), lowest, dtype)
+    x[0, :, 0, 2] = 1
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2])
+    _, i = run_model(model_of([node], {"x": x}, {}, ["y", "i"]), {"x": x})
+    assert (i.reshape(19, 4) - 9 * np.arange(19)[:, None] == [0, 2, 3, 4]).all()
+
+
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: str(isa.vector_bytes))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("border", [0, 1])

@@ -149,3 +149,13 @@ def test_along_channels_of_a_channels_last_tensor() -> None:
     assert np.array_equal(y, x.argmax(3))
     wanted = np.cumsum(x.astype(np.float64), 3).transpose(0, 3, 1, 2)
     np.testing.assert_allclose(z, wanted, atol=100 * EPS)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((0, 3), 0), ((2, 0, 4), 1)])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_hardmax_of_no_elements(shape: tuple[int, ...], axis: int, opset: int) -> None:
+    x = np.zeros(shape, np.float32)
+    node = helper.make_node("Hardmax", ["x"], ["y"], axis=axis)
+    (y,) = run_model(model_of([node], {"x": x}, {}, opset=opset), {"x": x})
+    assert y.shape == shape
+    assert y.dtype == np.float32

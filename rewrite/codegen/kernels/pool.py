@@ -129,14 +129,14 @@ class _Pools:
         size = BYTES[spec.x]
         x = f.at(pixel.x, channel * size)
         start = [self.initial(lanes)] * count
-        if spec.indices:
-            start += [f.zero(like(register_type(spec.total, lanes), "i64"))] * count
         step = [self.n[4 + i] * self.n[7 + i] * size for i in range(3)]
         index = [self.n[4 + i] * self.n[11 + i] for i in range(3)]
         begin = f.i64(0)
         if spec.indices:
             for i, r in enumerate(pixel.ranges):
                 begin = begin + r.first * self.n[11 + i]
+            # Where no element is larger than the lowest number there is, the first is the largest.
+            start += [f.splat(begin, like(start[0].type, "i64"))] * count
 
         def walk(axis: int, at: Value, place: Value, carried: Sequence[Value]) -> list[Value]:
             if axis == 3:

@@ -6,6 +6,8 @@ channel has its own filter, the depthwise kernel.
 
 from __future__ import annotations
 
+import numpy as np
+
 from rewrite.plan.conv_after import finish_of
 from rewrite.plan.conv_dense import Dense, Products, call_conv, columns_for
 from rewrite.plan.conv_depthwise import (
@@ -33,18 +35,21 @@ FLOATS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}  # to what su
 def conv_refusal(op: Instance) -> str | None:
     if op.dtype(0) not in FLOATS:
         return f"a convolution of {op.dtype(0)}"
-    return spatial_refusal(op, op.shape(1)[2:])
+    return spatial_refusal(op, 1)
 
 
-def spatial_refusal(op: Instance, kernel: tuple[int, ...]) -> str | None:
-    """What no kernel of a sliding window does."""
+def spatial_refusal(op: Instance, weights: int) -> str | None:
+    """What no kernel of a sliding window does; `weights`: which operand they are."""
     if not has_two_or_three(op):
         return f"a window over {len(op.shape(0)) - 2} dimensions"
     if min(op.integers("pads") or (0,)) < 0:
         return "a negative border"
-    if min(kernel) < 1:
-        return "an empty kernel"
-    return None
+    return empty_refusal(op, weights)
+
+
+def empty_refusal(op: Instance, weights: int) -> str | None:
+    """No filters, filters of no channel, or kernels of no element: nothing to pack."""
+    return "weights without elements" if 0 in op.shape(weights) else None
 
 
 @lowers("Conv", epilogue=True)
@@ -75,14 +80,17 @@ def depthwise(low: Lowering, op: Instance, frame: Frame, width: int) -> None:
 
 def _filtering(low: Lowering, op: Instance, frame: Frame) -> Filtering | None:
     """Fewer multiplications, where they pay; by larger tiles only where larger errors may be."""
-    w = op.known(1)
-    if w is None or op.dtype(0) != "f32":
+    content = op.content(1)
+    if content is None or op.dtype(0) != "f32":
         return None
     images = op.shape(0)[0]
     channels, depth = op.shape(1)[:2]
     layer = Layer(frame, op.integer("group", 1), images, depth, channels, "f32", "plain", 1)
     how = chosen(low.machine, layer, (2, 4) if low.fast_math else (2,))
-    return how if how is None or are_finite(w) else None
+    if how is None:
+        return None
+    finite = low.weights.packed(content, "finite", lambda w: np.asarray(are_finite(w)))
+    return how if finite else None
 
 
 def filtered(low: Lowering, op: Instance, frame: Frame, how: Filtering) -> None:

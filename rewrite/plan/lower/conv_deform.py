@@ -23,7 +23,7 @@ def deform_conv_refusal(op: Instance) -> str | None:
         return f"a convolution of {op.dtype(0)}"
     if len(op.shape(0)) != 4:
         return f"displaced windows over {len(op.shape(0)) - 2} dimensions"
-    return spatial_refusal(op, op.shape(1)[2:])
+    return spatial_refusal(op, 1)
 
 
 @lowers("DeformConv", epilogue=True)

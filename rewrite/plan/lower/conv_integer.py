@@ -29,7 +29,7 @@ _BYTES = frozenset({"u8", "s8"})
 def conv_integer_refusal(op: Instance) -> str | None:
     if op.has(2) and op.shape(2) not in ((), (1,)):
         return "zero points of x per channel"
-    return spatial_refusal(op, op.shape(1)[2:])
+    return spatial_refusal(op, 1)
 
 
 @lowers("ConvInteger", epilogue=True)
@@ -47,7 +47,7 @@ def qlinear_conv_refusal(op: Instance) -> str | None:
         return "scales of x or y per channel"
     if op.has(8) and not op.is_known(8) and op.is_known(3):
         return "known weights with a bias that comes with the run"
-    return spatial_refusal(op, op.shape(3)[2:])
+    return spatial_refusal(op, 3)
 
 
 @lowers("QLinearConv", epilogue=True)

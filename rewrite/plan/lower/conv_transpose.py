@@ -26,7 +26,7 @@ from rewrite.plan.conv_packing import Panels, bias, moved_rows, packed_array, wi
 from rewrite.plan.conv_source import Conversion, Source, source_of
 from rewrite.plan.conv_window import Frame, Three, Windows, narrow, three
 from rewrite.plan.instance import Array, Instance
-from rewrite.plan.lower.conv import FLOATS
+from rewrite.plan.lower.conv import FLOATS, empty_refusal
 from rewrite.plan.lowering import Lowering, channels_last, lowers, refuses
 from rewrite.plan.spec import Body
 from rewrite.plan.tensor import Tensor
@@ -84,7 +84,7 @@ def conv_transpose_refusal(op: Instance) -> str | None:
         return f"a convolution of {op.dtype(0)}"
     if not 3 <= len(op.shape(0)) <= 5:
         return f"a window over {len(op.shape(0)) - 2} dimensions"
-    return None
+    return empty_refusal(op, 1)
 
 
 @lowers("ConvTranspose", epilogue=True)

@@ -139,7 +139,7 @@ def hardmax(low: Lowering, op: Instance) -> None:
         axis = axis + rank if axis < 0 else axis
         order = tuple(range(rank))
         x = Axis(low.rows(0), order, prod(shape[:axis]), prod(shape[axis:]), 1)
+    target = low.output(0, x.order)
     spec = ArgExtreme(op.dtype(), True, False, x.inner == 1, hot=op.out_dtype())
     if x.n:
-        target = low.output(0, x.order)
         low.call(spec, [x.tensor, target, x.n, x.inner, _GROUP], x.items, x.grain)
