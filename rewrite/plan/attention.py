@@ -195,8 +195,8 @@ class _Walk:
 
 def _number(op: Instance, index: int) -> float | None:
     """An operand that is one known number."""
-    known = op.known(index)
-    return None if known is None or known.size != 1 else float(known.reshape(-1)[0])
+    known = op.single(index)
+    return None if known is None else float(known.reshape(-1)[0])
 
 
 # --- the call ------------------------------------------------------------------------------------
@@ -280,9 +280,8 @@ def _masks(low: Lowering, found: Found) -> tuple[int | None, list[Tensor]]:
 def _known_plane(operand: Operand, found: Found) -> Array | None:
     """A known mask with a row for each query."""
     op, index = operand
-    known = op.known(index)
-    fits = known is not None and known.shape[-2:] == (found.shape[-2], found.keys)
-    return known if fits else None
+    plane = (found.shape[-2], found.keys)
+    return op.known(index) if op.is_known(index) and op.shape(index)[-2:] == plane else None
 
 
 def _offset_of_gate(found: Found) -> int | None:

@@ -7,7 +7,6 @@ is one known number becomes a constant of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from rewrite.ops import registry as operators
@@ -108,7 +107,7 @@ def _only_typed(op: Instance, index: int) -> bool:
 
 def as_constant(op: Instance, index: int) -> Constant | None:
     """An operand that is one number known when the plan is made."""
-    array = op.known(index) if op.is_known(index) and prod(op.shape(index)) == 1 else None
+    array = op.single(index)
     if array is None:
         return None
     dtype = of_numpy(array.dtype)

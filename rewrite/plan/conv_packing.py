@@ -118,8 +118,7 @@ def weights(
 
     `make` gives (M, C, taps) from the operand, by default its own elements.
     """
-    known = low.known(index)
-    if known is not None:
+    if low.is_known(index):
 
         def pack(array: Array) -> Array:
             plain = array.reshape(*array.shape[:2], -1) if make is None else make(array)

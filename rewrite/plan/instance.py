@@ -8,6 +8,7 @@ value). It is what lowerings, fusion and refusals look at.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,10 @@ class Instance(Attributes):
 
     def is_known(self, index: int) -> bool:
         return self.content(index) is not None
+
+    def single(self, index: int) -> Array | None:
+        """The operand's value where it is known and one element; others are not computed."""
+        return self.known(index) if self.is_known(index) and prod(self.shape(index)) == 1 else None
 
     def integers_at(self, index: int) -> tuple[int, ...] | None:
         """A known integer operand as a flat tuple."""

@@ -107,9 +107,9 @@ class Lowering:
         number = op.operands[index]
         if number is not None and number in self._tensors:
             return self._tensors[number]
-        array = op.known(index)
-        assert array is not None, f"operand {index} of {op.name} lies nowhere"
-        tensor = self.constant(array)
+        content = op.content(index)
+        assert content is not None, f"operand {index} of {op.name} lies nowhere"
+        tensor = self.constant(self.weights.elements(content))
         if number is not None:
             self._tensors[number] = tensor
         return tensor

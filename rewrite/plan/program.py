@@ -328,11 +328,11 @@ def _captures(graph: Graph) -> tuple[int, ...]:
     return tuple(v for v in used if v not in made)
 
 
-def constant_of(attributes: Mapping[str, Any]) -> Array | None:
+def constant_of(attributes: Mapping[str, Any]) -> Content | None:
     """The value of a Constant node; None where its attribute is not known."""
     for name, value in attributes.items():
         if name == "value":
-            return elements(value)
+            return value if isinstance(value, ComputedTensor) else elements(value)
         if name == "value_float":
             return np.array(value, np.float32)
         if name == "value_floats":

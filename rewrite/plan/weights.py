@@ -20,6 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 ALIGNMENT = 64  # bytes: a line of the cache, and the widest vector
+_AS_THEY_ARE = "as they are"  # the form of elements that no kernel wants in another one
 
 
 def room(shape: Sequence[int], dtype: Any) -> Array:
@@ -68,6 +69,19 @@ class Weights:
                 found = self._made[id(content), key] = aligned(make(array))
                 if isinstance(content, ComputedTensor):
                     content.drop()
+            return found
+
+    def elements(self, content: Content) -> Array:
+        """The elements as they are; computed ones the same array for all plans, kept."""
+        if not isinstance(content, ComputedTensor):
+            return content
+        with self._lock:
+            found = self._made.get((id(content), _AS_THEY_ARE))
+            if found is None:
+                self.keep(content)
+                found = room(content.recipe.shape, content.dtype.numpy())
+                content.recipe.store(found)
+                self._made[id(content), _AS_THEY_ARE] = found
             return found
 
     def clear(self) -> None:

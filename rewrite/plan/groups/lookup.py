@@ -29,8 +29,8 @@ def table_of(members: Sequence[Instance]) -> tuple[Array, int] | str:
     cast, gather = members[0], members[-1]
     if cast.dtype(0) not in ("u8", "s8") or cast.out_dtype() not in ("s32", "s64"):
         return f"codes of {cast.dtype(0)}"
-    entries = gather.known(0)
-    if entries is None or entries.ndim != 1 or gather.integer("axis", 0) not in (0, -1):
+    entries = gather.known(0) if len(gather.shape(0)) == 1 else None
+    if entries is None or gather.integer("axis", 0) not in (0, -1):
         return "a table that is not known"
     if gather.operands[1] != members[-2].results[0]:
         return "the table is looked up by something else"

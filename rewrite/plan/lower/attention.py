@@ -66,8 +66,10 @@ def attention(low: Lowering, op: Instance) -> None:
 
 def _later_keys(op: Instance, keys: int) -> int | None:
     """The offset of a known mask that hides later keys and does nothing else."""
-    known = op.known(MASK) if op.has(MASK) else None
-    if known is None or known.ndim < 2 or known.shape[-2:] != (op.shape(Q)[-2], keys):
+    if not op.has(MASK) or op.shape(MASK)[-2:] != (op.shape(Q)[-2], keys):
+        return None
+    known = op.known(MASK)
+    if known is None:
         return None
     if known.dtype == bool:
         return causal_offset(~known)

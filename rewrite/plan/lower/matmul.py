@@ -5,6 +5,7 @@ In: instances. Out: calls of `Gemm`. Sums of float16 and bfloat16 are float32, r
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,16 @@ def as_matrices(tensor: Tensor, right: bool) -> Tensor:
 
 def right_factor(low: Lowering, index: int, transposed: bool = False) -> Right:
     """Operand `index`, known or not, as a right factor."""
-    array = low.known(index)
-    if array is not None:
+    if low.is_known(index):
 
         def form(w: Array) -> Array:
             matrix = w.reshape(-1, 1) if w.ndim == 1 else w
             return matrix.swapaxes(-1, -2) if transposed else matrix
 
-        return Right(form(array).shape, None, index, ("right", transposed), form)
+        sizes = low.op.shape(index)
+        rows, columns = sizes[-2:] if len(sizes) > 1 else (*sizes, 1)
+        shape = (*sizes[:-2], *((columns, rows) if transposed else (rows, columns)))
+        return Right(shape, None, index, ("right", transposed), form)
     tensor = as_matrices(low.view(index), right=True)
     tensor = turned(tensor) if transposed else tensor
     return Right(tensor.shape, tensor)
@@ -95,8 +98,10 @@ def added(low: Lowering, tail: Tail, out: Tensor, alpha: float, beta: float) -> 
     """Steps for alpha and operand 2, the addend; or the addend as what sums start from."""
     op, total = low.op, tail.total
     present = op.has(2) and beta != 0
-    known = low.known(2) if present else None
-    if known is not None and alpha == 1 and known.ndim and known.size == known.shape[-1]:
+    sizes = op.shape(2) if present else ()
+    is_row = len(sizes) > 0 and prod(sizes) == sizes[-1]
+    known = low.known(2) if is_row and alpha == 1 else None
+    if known is not None:
         row = np.broadcast_to(known.reshape(-1), (out.shape[-1],)).astype(_wide(known.dtype))
         scaled: Array = row * row.dtype.type(beta)
         return scaled

@@ -116,8 +116,8 @@ def quantized(low: Lowering, tail: Tail, scale: Constant, zero: int) -> int:
 
 def scalar(low: Lowering, tail: Tail, index: int) -> Arg:
     """An operand as an argument: a constant where it is one known number."""
-    known = low.known(index)
-    if known is not None and known.size == 1:
+    known = low.op.single(index)
+    if known is not None:
         number = known.reshape(-1)[0].item()
         return Constant(low.op.dtype(index), number)
     tensor = low.view(index)

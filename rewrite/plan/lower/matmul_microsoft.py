@@ -145,9 +145,9 @@ def matmul_nbits(low: Lowering, op: Instance) -> None:
     """A product with weights that are codes scaled in blocks; they are numbers once packed."""
     left = left_factor(low, 0)
     for index in (2, 3):
-        known = low.known(index)
-        if known is not None:
-            low.weights.keep(known)
+        content = op.content(index)
+        if content is not None:
+            low.weights.keep(content)
     right = Right((op.integer("K", 0), op.integer("N", 0)), None, 1, _block_key(op), _blocks(op))
     scheme = Scheme("plain", "f32", "f32", "f32")
     tail = Tail("f32", op.out_dtype())
@@ -158,8 +158,8 @@ def matmul_nbits(low: Lowering, op: Instance) -> None:
 
 
 def _block_key(op: Instance) -> tuple[object, ...]:
-    """What the weight is besides its codes: other arrays, told apart by who holds them."""
-    others = [op.known(i) for i in (2, 3)]
+    """What the weight is besides its codes: other contents, told apart by who holds them."""
+    others = [op.content(i) for i in (2, 3)]
     return ("blocks", *(id(a) for a in others), *(op.integer(n, 0) for n in _BLOCK_ATTRIBUTES))
 
 

@@ -180,9 +180,8 @@ def _project(low: Lowering, op: Instance, shape: tuple[int, ...]) -> Tensor:
     scheme = plain(op.dtype(1))
     known = op.known(2) if op.has(2) else None
     bias = None if known is None else known.reshape(-1).astype(np.float32)
-    given = low.known(1)
     right = (
-        Right(op.shape(1), None, 1, "projection", lambda w: w) if given is not None
+        Right(op.shape(1), None, 1, "projection", lambda w: w) if low.is_known(1)
         else Right(op.shape(1), low.view(1))
     )  # fmt: skip
     tail = Tail(scheme.total, op.dtype(0), inner=True)
