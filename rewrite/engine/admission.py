@@ -20,6 +20,8 @@ from rewrite.match.values import Tensor
 from rewrite.ops.dtypes import finfo, of_numpy, to_numpy
 from rewrite.schema import DTYPE_CLASSES, DTYPES, OperandSchema, OpSchema
 
+_LITTLE = 8  # how many times a constant is as large as what is kept in memory to compute it
+
 
 def admitted(
     facts: Facts,
@@ -84,15 +86,16 @@ def keeps_precision(tensor: Tensor, stored: npt.NDArray[np.generic], hint: str) 
 def postponed(tensor: Tensor, dtype: str | None) -> ComputedTensor | None:
     """The constant, to be computed when it is read; None where it must be computed now.
 
-    It pays for many elements that follow from data in files, which stay there anyway. What
-    `keeps_precision` asks for is asked here without making the elements.
+    It pays for many elements that follow from data in files, which stay there anyway, and from
+    little else, which would have to be kept. What `keeps_precision` asks for is asked here without
+    making the elements.
     """
     late, name = tensor.late, tensor.dtype or dtype
     if isinstance(late, np.ndarray) or name is None or tensor.size < MANY:
         return None
     target = to_numpy(name)
-    large = [array for array in late.arrays() if array.size >= MANY]
-    if not is_native(target) or any(map_of(array) is None for array in large):
+    kept = sum(array.nbytes for array in late.arrays() if map_of(array) is None)
+    if not is_native(target) or kept * _LITTLE > tensor.size * target.itemsize:
         return None
     low, high = ends(late, target)
     if not 2 * float(finfo(target).smallest_normal) <= max(-low, high) < np.inf:

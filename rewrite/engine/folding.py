@@ -31,7 +31,7 @@ from rewrite.engine.worklist import Worklist
 from rewrite.graph import edit
 from rewrite.graph.facts import Facts
 from rewrite.graph.names import subgraphs
-from rewrite.graph.tensors import MappedTensor, SparseTensor
+from rewrite.graph.tensors import ComputedTensor, MappedTensor, SparseTensor
 from rewrite.graph.uses import uses_of
 from rewrite.ops.dtypes import to_numpy
 from rewrite.schema import DESCRIBED_DOMAINS, DTYPE_CLASSES, Type
@@ -42,6 +42,7 @@ PHASE = "clean"
 _LEFT = frozenset({"Constant", "DequantizeLinear", "Loop", "Scan", "SequenceMap"})
 _STORED = frozenset({"u8", "s8", "u4", "s4", "u2", "s2"})
 _MANY = 16  # elements; fewer are no weights
+_IN_NO_MEMORY = (MappedTensor, ComputedTensor, SparseTensor)
 # Results whose size depends on more than the sizes of the operands.
 _GENERATORS = frozenset(
     {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Pad", "Resize", "Upsample", "EyeLike"}
@@ -188,9 +189,9 @@ class Folder:
             read += size
             if isinstance(tensor, SparseTensor) and size > self.budget.always:
                 raise RefusedError(f"an operand is sparse, and has {size:,} bytes when it is not")
-            # Data in a mapped file takes no memory of its own, so that none becomes free; that of
-            # a sparse tensor is less than its size.
-            if len(value.uses()) == 1 and not isinstance(tensor, (MappedTensor, SparseTensor)):
+            # Data in a mapped file, or computed from it, take no memory of their own, so that none
+            # becomes free; those of a sparse tensor are less than its size.
+            if len(value.uses()) == 1 and not isinstance(tensor, _IN_NO_MEMORY):
                 freed += size
         return Cost(read, freed)
 

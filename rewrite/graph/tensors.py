@@ -250,26 +250,38 @@ class ComputedTensor(ir.Tensor[Any]):
     def numpy(self) -> np.ndarray:
         found = self._elements
         if found is None:
-            found = np.empty(self.recipe.shape, self.dtype.numpy())
-            self.recipe.store(found)
-            found.flags.writeable = False
-            self._elements = found
+            found = self._elements = self._computed()
         return found
+
+    def _computed(self) -> np.ndarray:
+        made = np.empty(self.recipe.shape, self.dtype.numpy())
+        self.recipe.store(made)
+        made.flags.writeable = False
+        return made
 
     def drop(self) -> None:
         """Lets go of the elements; they are computed anew when asked for again."""
         self._elements = None
 
+    def _once(self) -> np.ndarray:
+        """The elements for somebody who reads them once: not kept for that."""
+        found = self._elements
+        return self._computed() if found is None else found
+
     def tobytes(self) -> bytes:
-        return self.numpy().tobytes()
+        return self._once().tobytes()
+
+    def tofile(self, file: Any) -> None:
+        file.write(self._once().reshape(-1).view(np.uint8).data)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
 
 def map_of(array: np.ndarray) -> mmap.mmap | None:
-    """The mapped file that an array is a view of."""
+    """The mapped file that an array is a view of; None where the map may be written to: what it
+    holds changes, or is nowhere else."""
     base: Any = array
     while isinstance(base, (np.ndarray, memoryview)):
         base = base.base if isinstance(base, np.ndarray) else base.obj
-    return base if isinstance(base, mmap.mmap) else None
+    return base if isinstance(base, mmap.mmap) and memoryview(base).readonly else None

@@ -76,15 +76,17 @@ class Arithmetic:
         return self.function is np.divide and self.right.size == 1
 
     def _pieces(self) -> Iterator[Arithmetic]:
-        """The same for some rows at a time."""
-        if not self.shape:
+        """The same for at most `_PIECE` elements at a time."""
+        if prod(self.shape) <= _PIECE:
             yield self
             return
         left, right = (np.broadcast_to(side, self.shape) for side in (self.left, self.right))
-        rows = max(1, _PIECE // max(1, prod(self.shape[1:])))
-        for begin in range(0, self.shape[0], rows):
-            part = left[begin : begin + rows]
-            yield Arithmetic(self.function, part, right[begin : begin + rows], part.shape)
+        axis = next(k for k, n in enumerate(self.shape) if n > 1)
+        rows = max(1, _PIECE // prod(self.shape[axis + 1 :]))
+        for begin in range(0, self.shape[axis], rows):
+            cut = (slice(None),) * axis + (slice(begin, begin + rows),)
+            part = left[cut]
+            yield from Arithmetic(self.function, part, right[cut], part.shape)._pieces()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Spilled:
         self.large = total >= WORTH or bool(self._maps)
         if total >= WORTH:
             self._move(memory, total)
+        self._give_back_pages()  # of files that rules have read
 
     def _is_mapped(self, content: Content) -> bool:
         """Whether the content lies in a mapped file, or is computed from what lies there."""
@@ -77,12 +78,17 @@ class Spilled:
         """The pages of all maps are the system's again; a view reads them anew."""
         for content in self._computed:
             content.drop()
+        self._give_back_pages()
+        give_back()
+
+    def _give_back_pages(self) -> None:
         for mapped in self._maps.values():
             if hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
-        give_back()
 
     def clear(self) -> None:
+        for content in self._computed:  # the model may still be there
+            content.drop()
         self._maps.clear()
         self._computed.clear()
 

@@ -200,3 +200,5 @@ def test_constants_computed_alike_are_one():
     Tidier(facts, Log()).run()
     assert [node.inputs[1].name for node in model.graph] == ["u", "u", "w"]
     assert set(model.graph.initializers) == {"u", "w"}
+    kept = [value.const_value for value in model.graph.initializers.values()]
+    assert all(isinstance(t, ComputedTensor) and t._elements is None for t in kept)  # not computed

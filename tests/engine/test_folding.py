@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rewrite import apply
+from rewrite.engine.folding import Folder
+from rewrite.engine.journal import Log
 from rewrite.engine.limits import Limits, Options
+from rewrite.graph import io
+from rewrite.graph.tensors import ComputedTensor
+from rewrite.match.deferred import Arithmetic
 
 
 def constants(model: onnx.ModelProto) -> dict[str, np.ndarray]:
@@ -277,3 +283,22 @@ def test_an_output_of_another_shape_than_declared_is_not_folded() -> None:
     result = apply(onnx.parser.parse_model(text))
     assert [node.op_type for node in result.model.graph.node] == ["Add"]
     assert "another shape" in result.journal.refused[0].reason
+
+
+def test_what_is_in_no_memory_frees_none():
+    """A constant that is computed when it is read takes none before it is folded."""
+    w = np.ones((300, 300), np.float32)
+    text = (
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[300] x) => (float[300, 300] y) '
+        "{ t = Transpose<perm = [1, 0]>(w) y = Add(t, x) }"
+    )
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    late = ComputedTensor(Arithmetic(np.add, w, w, w.shape), ir.DataType.FLOAT)
+    for tensor, freed in ((None, w.nbytes), (late, 0)):
+        loaded = io.load(proto)
+        if tensor is not None:
+            loaded.model.graph.initializers["w"].const_value = tensor
+        folder = Folder(loaded.facts, Log(), Limits(), Options(), w.nbytes)
+        cost = folder._cost(loaded.model.graph[0])
+        assert (cost.read, cost.freed) == (w.nbytes, freed)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rewrite.match.deferred import Arithmetic, Deferred, Joined, ends
+from rewrite.match.builtins.tensors import _joint
+from rewrite.match.deferred import _PIECE, MANY, Arithmetic, Deferred, Joined, ends
+from rewrite.match.values import Tensor
 
 RNG = np.random.default_rng(7)
 FUNCTIONS = (np.add, np.subtract, np.multiply, np.divide)
@@ -41,12 +43,29 @@ def same_ends(late: Deferred, dtype: type[np.floating]) -> None:
     [
         ((300, 700), ()), ((), (300, 700)), ((1, 1), (300, 700)), ((300, 700), (300, 1)),
         ((700,), (300, 700)), ((300, 700), (300, 700)), ((90000,), (90000,)), ((1,), (1,)),
-        ((3, 70000), (3, 1)), ((), ()),
+        ((3, 70000), (3, 1)), ((), ()), ((1, 300, 700), (300, 1)), ((2, 1, 70000), (3, 1)),
     ],
 )  # fmt: skip
 def test_the_ends_are_those_of_the_stored_elements(function, left, right, dtype):
     a, b = draw(*left), draw(*right)
     same_ends(Arithmetic(function, a, b, np.broadcast_shapes(left, right)), dtype)
+
+
+@pytest.mark.parametrize("shape", [(300, 700), (1, 300, 700), (2, 200000), (1, 1, 3, 70000), (5,)])
+def test_the_ends_are_looked_for_piece_by_piece(shape):
+    """No piece is large, and together they are all elements."""
+    a, b = draw(*shape), draw(*shape)
+    pieces = list(Arithmetic(np.multiply, a, b, shape)._pieces())
+    assert max(piece.left.size for piece in pieces) <= _PIECE
+    assert np.array_equal(np.concatenate([p.left.reshape(-1) for p in pieces]), a.reshape(-1))
+    assert np.array_equal(np.concatenate([p.right.reshape(-1) for p in pieces]), b.reshape(-1))
+
+
+def test_the_type_of_what_is_joined_is_found_without_computing():
+    a = draw(2, MANY)
+    late = Tensor(Arithmetic(np.multiply, a, a, a.shape), "f32")
+    assert _joint((late, Tensor(a, "f32"))) == "f32"
+    assert isinstance(late.late, Arithmetic)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 0.0, -3.0])

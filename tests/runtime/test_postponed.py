@@ -6,16 +6,23 @@ once, and of numpy in float64.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
 import rewrite
 from rewrite.graph import io
+from rewrite.graph.model import LoadedModel
 from rewrite.graph.tensors import ComputedTensor
+from rewrite.plan.program import read
+from rewrite.runtime.session import Options, Session
 
 D = 640  # a weight of D x D has over 1 << 16 elements, and over 1 MB, so that it stays in the file
 
@@ -101,17 +108,18 @@ def test_what_is_computed_late_is_let_go_and_computed_again(path):
 def test_the_model_written_is_the_one_that_is_computed_at_once(path, tmp_path):
     from_file = rewrite.apply(path, target="host")
     at_once = rewrite.apply(onnx.load(path), target="host")
-    kinds = [
-        sum(
-            isinstance(v.const_value, ComputedTensor)
-            for v in done.loaded.model.graph.initializers.values()
-        )
-        for done in (from_file, at_once)
-    ]
-    assert kinds == [4, 0]
+    late = computed(from_file.loaded)
+    assert (len(late), len(computed(at_once.loaded))) == (4, 0)
     from_file.save(tmp_path / "a.onnx")
     at_once.save(tmp_path / "b.onnx")
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert from_file.model.SerializeToString() == at_once.model.SerializeToString()
+    assert all(c._elements is None for c in late)  # who writes them does not keep them
+
+
+def computed(loaded: LoadedModel) -> list[ComputedTensor]:
+    values = loaded.model.graph.initializers.values()
+    return [v.const_value for v in values if isinstance(v.const_value, ComputedTensor)]
 
 
 @pytest.mark.parametrize("fault", [np.nan, np.inf, 1e-42])
@@ -131,3 +139,188 @@ def test_what_is_not_normal_is_computed_and_judged_at_once(tmp_path, fault):
     from_file.save(tmp_path / "a.onnx")
     at_once.save(tmp_path / "b.onnx")
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def test_what_follows_from_much_in_memory_is_computed_at_once(tmp_path):
+    """Weights of few elements each are in memory, not in the file: all of them would be kept."""
+    rng = np.random.default_rng(3)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((D, 64)).astype(np.float32), f"w{k}")
+        for k in range(3)
+    ]
+    nodes = [helper.make_node("MatMul", ["x", f"w{k}"], [f"y{k}"]) for k in range(3)]
+    outputs = [(f"y{k}", ["N", 64]) for k in range(3)]
+    onnx.save(model_with(nodes, {"x": ["N", D]}, outputs, weights), tmp_path / "m.onnx")
+    done = rewrite.apply(tmp_path / "m.onnx", target="host")
+    sizes = [v.const_value.size for v in done.loaded.model.graph.initializers.values()]
+    assert 3 * D * 64 in sizes  # joined
+    assert computed(done.loaded) == []
+
+
+# --- constants that are computed, read by every kind of kernel -----------------------------------
+
+
+def model_with(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Sequence[int | str]],
+    outputs: Sequence[tuple[str, Sequence[int | str] | None]],
+    weights: Sequence[onnx.TensorProto],
+    kinds: Mapping[str, int] | None = None,
+) -> onnx.ModelProto:
+    value, kinds = helper.make_tensor_value_info, kinds or {}
+    graph = helper.make_graph(
+        list(nodes), "g",
+        [value(n, kinds.get(n, onnx.TensorProto.FLOAT), s) for n, s in inputs.items()],
+        [value(n, onnx.TensorProto.FLOAT, s) for n, s in outputs], list(weights),
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@dataclass
+class Doubled:
+    """A recipe: twice an array. It counts how often it is followed."""
+
+    array: np.ndarray
+    stored: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def key(self) -> int:
+        return id(self)
+
+    def store(self, out: np.ndarray) -> None:
+        self.stored += 1
+        np.multiply(self.array, 2, out=out)
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        yield self.array
+
+
+W = np.random.default_rng(11).standard_normal((3 * 96, 3 * 96)).astype(np.float32) / 16
+K = np.random.default_rng(12).standard_normal((96, 96, 3, 3)).astype(np.float32) / 32
+
+
+def opened(tmp_path: Path, array: np.ndarray, nodes: Any, x: Any, kind: int) -> tuple[Any, Session]:
+    """A session of a model whose constant `w` is twice the array, computed."""
+    weights = [numpy_helper.from_array(array, "w"), numpy_helper.from_array(np.True_, "yes")]
+    model = model_with(nodes, {"x": x}, [("y", None)], weights, {"x": kind})
+    onnx.save(model, tmp_path / "m.onnx")
+    loaded = io.load(tmp_path / "m.onnx")
+    recipe = Doubled(array)
+    loaded.model.graph.initializers["w"].const_value = ComputedTensor(recipe, ir.DataType.FLOAT)
+    return recipe, Session(loaded, Options())
+
+
+def branch(name: str, nodes: Sequence[onnx.NodeProto]) -> onnx.GraphProto:
+    out = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+    return helper.make_graph(list(nodes), name, [], [out])
+
+
+def turned(x: np.ndarray) -> np.ndarray:
+    return x @ (2 * W).T
+
+
+FLOAT, INT = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+NODE = helper.make_node
+READERS = {
+    "MatMul": ([NODE("MatMul", ["x", "w"], ["y"])], FLOAT, lambda x: x @ (2 * W)),
+    "Gemm": ([NODE("Gemm", ["x", "w"], ["y"], transB=1)], FLOAT, turned),
+    "left": (
+        [NODE("Transpose", ["x"], ["t"]), NODE("Gemm", ["w", "t"], ["y"], transA=1)], FLOAT,
+        lambda x: (2 * W).T @ x.T,
+    ),
+    "Gather": ([NODE("Gather", ["w", "x"], ["y"])], INT, lambda x: (2 * W)[x]),
+    "Add": (
+        [NODE("Unsqueeze", ["x", "one"], ["u"]), NODE("Add", ["u", "w"], ["y"])], FLOAT,
+        lambda x: x[:, None] + 2 * W,
+    ),
+    "both": (
+        [NODE("MatMul", ["x", "w"], ["m"]), NODE("Unsqueeze", ["m", "one"], ["u"]),
+         NODE("Add", ["u", "w"], ["y"])], FLOAT,
+        lambda x: (x @ (2 * W))[:, None] + 2 * W,
+    ),
+    "If": (
+        [NODE("ReduceSum", ["x"], ["s"], keepdims=0), NODE("Less", ["s", "s"], ["c"]),
+         NODE("If", ["c"], ["y"], then_branch=branch("t", [NODE("Relu", ["x"], ["t"])]),
+              else_branch=branch("e", [NODE("MatMul", ["x", "w"], ["e"])]))], FLOAT,
+        lambda x: x @ (2 * W),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_plan_reads_the_same_elements(tmp_path, name):
+    """They are computed for the first plan, at most once for each way of reading them, and plans
+    for other sizes have no copies of their own."""
+    nodes, kind, wanted = READERS[name]
+    one = NODE("Constant", [], ["one"], value_ints=[1])
+    x = ["N"] if kind == INT else ["N", len(W)]
+    recipe, session = opened(tmp_path, W, [one, *nodes], x, kind)
+    rng = np.random.default_rng(1)
+    followed = []
+    for n in (2, 3, 5):
+        values = rng.integers(0, len(W), n) if kind == INT else rng.standard_normal((n, len(W)))
+        given = values if kind == INT else values.astype(np.float32)
+        found = session.run({"x": given})["y"]
+        exact = wanted(values if kind == INT else given.astype(np.float64))
+        # 288 products of at most 4 by 1/2: their sum is off by 288 units of 2^-24 of 288 * 2
+        np.testing.assert_allclose(found, exact, rtol=1e-6, atol=288 * 2.0**-24 * 288 * 2)
+        followed.append(recipe.stored)
+    assert followed == [followed[0]] * 3
+    assert followed[0] <= (2 if name == "both" else 1)
+    raw = {id(c) for plan in session.plan for c in plan.constants if c.shape == W.shape}
+    assert len(raw) <= 1
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_filters_are_computed_for_the_first_plan_only(tmp_path, operator):
+    recipe, session = opened(
+        tmp_path, K, [NODE(operator, ["x", "w"], ["y"], pads=[1] * 4)], [1, 96, "H", "H"], FLOAT
+    )
+    onnx.save(
+        model_with([NODE(operator, ["x", "w"], ["y"], pads=[1] * 4)], {"x": [1, 96, "H", "H"]},
+                   [("y", None)], [numpy_helper.from_array(2 * K, "w")]),
+        tmp_path / "plain.onnx",
+    )  # fmt: skip
+    plain = Session(io.load(tmp_path / "plain.onnx"), Options())
+    followed = []
+    for n in (12, 16, 20):
+        x = np.random.default_rng(n).standard_normal((1, 96, n, n)).astype(np.float32)
+        assert np.array_equal(session.run({"x": x})["y"], plain.run({"x": x})["y"])
+        followed.append(recipe.stored)
+    assert followed[1] == followed[2]  # small images and large ones have their own algorithms
+
+
+def test_constants_that_are_results_and_what_is_closed(tmp_path):
+    """A result that is a constant is a copy. Closing lets go of the elements."""
+    recipe, session = opened(
+        tmp_path, W, [NODE("Relu", ["x"], ["r"]), NODE("Identity", ["w"], ["y"])], ["N", 4], FLOAT
+    )
+    found = session.run({"x": np.zeros((1, 4), np.float32)})["y"]
+    assert np.array_equal(found, 2 * W)
+    found[...] = 0
+    again = session.run({"x": np.zeros((1, 4), np.float32)})["y"]
+    assert np.array_equal(again, 2 * W)
+    (late,) = [c for c in session._program.graph.constants.values() if c.shape == W.shape]
+    late.numpy()
+    session.close()
+    assert late._elements is None
+    del recipe
+
+
+def test_a_constant_node_is_not_computed_to_be_read(tmp_path):
+    """As rules write them in bodies of functions."""
+    model = model_with(
+        [NODE("Constant", [], ["c"], value=numpy_helper.from_array(W)),
+         NODE("MatMul", ["x", "c"], ["y"])], {"x": ["N", len(W)]}, [("y", None)], [],
+    )  # fmt: skip
+    loaded = io.load(model)
+    recipe = Doubled(W)
+    node = loaded.model.graph[0]
+    node.attributes["value"] = ir.AttrTensor("value", ComputedTensor(recipe, ir.DataType.FLOAT))
+    (constant,) = read(loaded).graph.constants.values()
+    assert isinstance(constant, ComputedTensor)
+    assert recipe.stored == 0

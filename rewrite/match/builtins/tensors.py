@@ -225,7 +225,7 @@ def _check_joined(tensors: Tensors) -> None:
 def _joint(tensors: Tensors) -> str | None:
     joint = tensors[0]
     for tensor in tensors[1:]:
-        joint = Tensor(joint.elements, join_dtypes(joint, tensor))
+        joint = Tensor(joint.late, join_dtypes(joint, tensor))
     return joint.dtype
 
 
