@@ -5,6 +5,7 @@ In: an `Isa`, how threads wait. Out: `Code` of one function each:
     i64 run(ptr control, i64 first, ptr pool)     `run_code`
     i64 work(ptr pool, i64 thread)                `worker_code`
     i64 gate(ptr pool, i64 stop)                  `gate_code`: makes a pool ready, or ends it
+    i64 turns(ptr record, ptr pool)               `turns_code`: see rewrite/codegen/runloop_turns.py
 
 `run` calls the kernels of steps first, first + 1, … and returns the number of the step to go on
 with: the number of steps when all is done, fewer when its slice of time is over (the caller looks
@@ -45,6 +46,7 @@ from rewrite.codegen.runloop_layout import (
     get_word,
     set_word,
 )
+from rewrite.codegen.runloop_turns import write_turns
 from rewrite.codegen.runloop_waiting import (
     LOW_HALF,
     Parking,
@@ -55,7 +57,7 @@ from rewrite.codegen.runloop_waiting import (
 )
 from rewrite.codegen.value import Value
 
-# --- the two functions --------------------------------------------------------------------------
+# --- the functions ------------------------------------------------------------------------------
 
 
 @cache
@@ -74,6 +76,14 @@ def worker_code(isa: Isa, parking: Parking) -> Code:
 def gate_code(isa: Isa, parking: Parking) -> Code:
     """What is called once before the first worker begins, and once to end them all."""
     return _module("gate", isa, parking, lambda writer, name: writer.gate(name))
+
+
+@cache
+def turns_code(isa: Isa, parking: Parking) -> Code:
+    """The loop over turns of a plan."""
+    return _module(
+        "turns", isa, parking, lambda writer, name: write_turns(writer.module, name, writer.wait)
+    )
 
 
 def _module(

@@ -7,6 +7,7 @@ semantics: the ONNX operator reference (If-21, Loop-21, Scan-21, SequenceMap-17)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from rewrite.plan.program import Graph, Op
 from rewrite.plan.stage import DriverStep
 from rewrite.runtime.beam_search import beam_search
 from rewrite.runtime.executor import Context, GraphRunner, Node, Value
+from rewrite.runtime.repeated import Around, repeated
 from rewrite.schema import Type
 
 MOST_TRIPS = 1 << 40  # of a Loop that names no limit
+FIRST_TURNS = 256  # of a Loop at once, as its condition may end it soon; then more
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -69,14 +72,29 @@ def _loop(
     carried = list(inputs[2:])
     n = len(carried)
     stacks: list[list[Value]] = [[] for _ in range(len(body.graph.outputs) - 1 - n)]
-    trip = 0
+    around = Around(
+        states=tuple((2 + i, 1 + i) for i in range(n)),
+        stacked=tuple(range(1 + n, len(body.graph.outputs))),
+        counter=0,
+        condition=(1, 0),
+    )
+    span = FIRST_TURNS
+    trip, native = 0, True
     while going and trip < limit:
-        results = body.run([*_counters(body.graph, trip, going), *carried], values)
-        going = _truth(op, results[0])
-        carried = results[1 : 1 + n]
-        for stack, value in zip(stacks, results[1 + n :], strict=True):
+        given = [*_counters(body.graph, trip, going), *carried]
+        most = min(limit - trip, span)
+        turned = repeated(body, given, values, around, most) if native else None
+        native = trip == 0 or turned is not None  # behind the first turn the body is planned
+        if turned is None:
+            results = body.run(given, values)
+            going, carried, trip = _truth(op, results[0]), results[1 : 1 + n], trip + 1
+            more = results[1 + n :]
+        else:
+            going, carried, trip = turned.going, turned.states, trip + turned.turns
+            span *= 8
+            more = [_Turns(array) for array in turned.stacked]
+        for stack, value in zip(stacks, more, strict=True):
             stack.append(value)
-        trip += 1
     types = body.graph.output_types[1 + n :]
     stacked = (_stacked(op, s, t, 0, False) for s, t in zip(stacks, types, strict=True))
     return [*carried, *stacked]
@@ -124,14 +142,27 @@ def _scan_9(
         )
     k = len(body.graph.outputs) - n
     stacks: list[list[Value]] = [[] for _ in range(k)]
-    for trip in range(lengths.pop() if lengths else 0):
-        given = [
-            np.asarray(x[x.shape[0] - 1 - trip if b else trip], order="C")
-            for x, b in zip(moved, backward, strict=True)
-        ]
-        results = body.run([*state, *given], values)
-        state = results[:n]
-        for stack, value in zip(stacks, results[n:], strict=True):
+    length = lengths.pop() if lengths else 0
+    turns = [
+        np.ascontiguousarray(x[::-1] if b else x) for x, b in zip(moved, backward, strict=True)
+    ]
+    around = Around(
+        states=tuple((i, i) for i in range(n)),
+        stacked=tuple(range(n, n + k)),
+        scanned={n + i: x.nbytes // max(1, length) for i, x in enumerate(turns)},
+    )
+    trip, native = 0, True
+    while trip < length:
+        given = [*state, *(x[trip, ...] for x in turns)]
+        turned = repeated(body, given, values, around, length - trip) if native else None
+        native = trip == 0 or turned is not None  # behind the first turn the body is planned
+        if turned is None:
+            results = body.run(given, values)
+            state, more, trip = results[:n], results[n:], trip + 1
+        else:
+            state, trip = turned.states, trip + turned.turns
+            more = [_Turns(array) for array in turned.stacked]
+        for stack, value in zip(stacks, more, strict=True):
             stack.append(value)
     out_axes = _per(op, "scan_output_axes", k, 0)
     reverse = _per(op, "scan_output_directions", k, 0)
@@ -231,23 +262,34 @@ def _per(op: Op, name: str, count: int, default: int) -> list[int]:
     return [default] * count if not given else [int(v) for v in given]
 
 
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Values of several turns, in an array."""
+
+    array: Array
+
+
 def _stacked(op: Op, values: list[Value], type_: Type | None, axis: int, reverse: bool) -> Value:
     """The values of all turns along a new axis; of no turn, as declared, with length 0."""
     if values:
-        ordered = [np.asarray(v) for v in (values[::-1] if reverse else values)]
-        kinds = list(dict.fromkeys(f"{v.dtype} {list(v.shape)}" for v in ordered))
+        many = [v.array if isinstance(v, _Turns) else np.asarray(v)[None] for v in values]
+        forms = list(dict.fromkeys((v.dtype, v.shape[1:]) for v in many))
+        kinds = [f"{dtype} {list(shape)}" for dtype, shape in forms[:2]]
         if len(kinds) > 1:
             raise error(
                 "RW805",
                 f"{op.name}: turns give {kinds[0]} and {kinds[1]}, which do not stack",
                 subject=op.node,
             )
-        if not -ordered[0].ndim - 1 <= axis <= ordered[0].ndim:
+        if not -many[0].ndim <= axis < many[0].ndim:
             raise error(
                 "RW805", f"{op.name}: {kinds[0]} cannot be stacked along axis {axis}",
                 subject=op.node,
             )  # fmt: skip
-        return np.stack(ordered, axis)
+        whole = many[0] if len(many) == 1 else np.concatenate(many)
+        if reverse or axis:
+            whole = np.moveaxis(whole[::-1] if reverse else whole, 0, axis)
+        return np.ascontiguousarray(whole)
     dtype = to_numpy(type_.dtype) if type_ is not None and type_.dtype else np.dtype(np.float32)
     shape = [d if isinstance(d, int) else 0 for d in (type_.shape or ())] if type_ else []
     shape.insert(axis % (len(shape) + 1), 0)

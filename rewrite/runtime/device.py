@@ -13,7 +13,8 @@ from typing import Any
 
 from rewrite.codegen.compile import to_object
 from rewrite.codegen.isa import Isa, check_runs_here, host_isa
-from rewrite.codegen.runloop import run_code
+from rewrite.codegen.kernel import Code
+from rewrite.codegen.runloop import run_code, turns_code
 from rewrite.errors import error
 from rewrite.plan.spec import Plan
 from rewrite.runtime.instance import Instance, Native
@@ -22,6 +23,7 @@ from rewrite.runtime.objects import Objects, objects_for
 from rewrite.runtime.threads import Workers
 
 _LOOP = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_TURNS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 class CpuDevice:
@@ -49,7 +51,9 @@ class CpuDevice:
         native = Native(
             kernels=self.objects.addresses((call.spec for call in plan.calls), progress),
             loop=self._loop,
+            loop_address=self._loop_address,
             profiled=lambda: self._profiled,
+            turns=lambda: self._turns,
         )
         constants = [self._constants.place(array) for array in plan.constants]
         return Instance(plan, native, constants, self._workers)
@@ -59,13 +63,20 @@ class CpuDevice:
         self._workers.close()
 
     @cached_property
+    def _loop_address(self) -> int:
+        return self._address(run_code(self.isa, self._workers.parking))
+
+    @cached_property
     def _loop(self) -> Any:
-        return self._function(profiled=False)
+        return _LOOP(self._loop_address)
 
     @cached_property
     def _profiled(self) -> Any:
-        return self._function(profiled=True)
+        return _LOOP(self._address(run_code(self.isa, self._workers.parking, profiled=True)))
 
-    def _function(self, profiled: bool) -> Any:
-        code = run_code(self.isa, self._workers.parking, profiled)
-        return _LOOP(self.objects.load(code.symbol, lambda: to_object(code, self.isa)))
+    @cached_property
+    def _turns(self) -> Any:
+        return _TURNS(self._address(turns_code(self.isa, self._workers.parking)))
+
+    def _address(self, code: Code) -> int:
+        return self.objects.load(code.symbol, lambda: to_object(code, self.isa))

@@ -28,6 +28,7 @@ from rewrite.plan.spec import Plan
 from rewrite.plan.stage import DriverStep, Settings, Stage, learned, next_stage
 from rewrite.runtime.outputs import Outputs, check_memory
 from rewrite.runtime.profile import Profile
+from rewrite.runtime.turns import Turning
 from rewrite.schema import Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,6 +43,8 @@ class Loaded(Protocol):
     def run(
         self, inputs: Sequence[Array], outputs: Sequence[Array], profile: bool = False
     ) -> None: ...
+
+    def repeat(self, turning: Turning) -> int: ...
 
     def profile(self) -> Profile: ...
 
@@ -99,11 +102,7 @@ class GraphRunner:
         given: Mapping[int, Array] | None = None,
     ) -> list[Value]:
         """`outer`: values around the graph; `given`: arrays that outputs are to be written to."""
-        env: dict[int, Value] = dict(zip(self.graph.inputs, inputs, strict=True))
-        for number in self.graph.captures:
-            if number not in self.captured:
-                assert outer is not None
-                env[number] = outer[number]
+        env = self._environment(inputs, outer)
         node = self._root(env)
         while True:
             self._execute(node, env, given or {})
@@ -121,13 +120,28 @@ class GraphRunner:
         assert content is not None
         return content.copy()
 
-    def only_plan(self, inputs: Sequence[Value]) -> Node | None:
-        """The node for such inputs, where it is one plan and nothing else; it has been met."""
-        node = self._roots.get(tuple(_type_key(v) for v in inputs))
+    def _environment(
+        self, inputs: Sequence[Value], outer: Mapping[int, Value] | None
+    ) -> dict[int, Value]:
+        """The values of inputs and captures, by number."""
+        env: dict[int, Value] = dict(zip(self.graph.inputs, inputs, strict=True))
+        for number in self.graph.captures:
+            if number not in self.captured:
+                assert outer is not None
+                env[number] = outer[number]
+        return env
+
+    def planned(
+        self, inputs: Sequence[Value], outer: Mapping[int, Value] | None = None
+    ) -> tuple[Node, dict[int, Value]] | None:
+        """The node for such inputs, and the values by number, where it is one plan and nothing
+        else; it has been met."""
+        env = self._environment(inputs, outer)
+        node = self._roots.get(tuple(_type_key(v) for v in env.values()))
         if node is None or node.loaded is None or node.stage.segment is None:
             return None
         alone = not node.stage.rest and not node.stage.steps and not node.stage.segment.trims
-        return node if alone else None
+        return (node, env) if alone else None
 
     # --- planning ---------------------------------------------------------------------------
 

@@ -33,12 +33,14 @@ from rewrite.runtime import profile
 from rewrite.runtime.forks import renew_after_fork
 from rewrite.runtime.memory import ALIGNMENT, Array, address_of, aligned, data_header, words
 from rewrite.runtime.threads import Workers
+from rewrite.runtime.turns import Record, Turning
 
 SLICE_NANOSECONDS = 50_000_000
 CHUNKS_PER_THREAD = 8
 # Behind how much work the clock is looked at, in estimated nanoseconds.
 _WATCH_EVERY = 2_000.0
 _Loop = Callable[[int, int, int], int]
+_Turns = Callable[[int, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,9 @@ class Native:
 
     kernels: Sequence[int]  # addresses, one per call of the plan
     loop: _Loop
+    loop_address: int
     profiled: Callable[[], _Loop]  # compiled when first asked for
+    turns: Callable[[], _Turns]  # likewise
 
 
 # What an array that is passed in must be: element type, shape, strides in bytes (None: row-major
@@ -98,14 +102,44 @@ class Instance:
                 return
             loop = self._native.profiled() if profile else self._native.loop
             self._runs += profile
-            pool = self._workers.acquire() if self._memory.shared else 0
+            pool = self._begin()
             try:
-                self._user = threading.get_ident()
                 self._drive(loop, pool)
             finally:
-                self._user = 0
-                if pool:
-                    self._workers.release()
+                self._end(pool)
+
+    def repeat(self, turning: Turning) -> int:
+        """Runs the plan again and again, as `turning` says; how many times."""
+        self._refuse_itself()
+        with self._lock:
+            if self._closed:
+                raise error("RW806", "the session is closed", hint="compile the model again")
+            self._bind(turning.arrays[: self._input_count], turning.arrays[self._input_count :])
+            control, turns = self._memory.control, self._native.turns()
+            record = Record(turning, self._native.loop_address, self._control)
+            own = control[Control.ARRAYS], control[Control.HEADER]
+            pool, status = self._begin(), 0
+            try:
+                control[Control.ARRAYS], control[Control.HEADER] = record.table, 0
+                while status == 0:  # between calls the interpreter handles signals
+                    status = turns(record.address, pool)
+            finally:
+                control[Control.ARRAYS], control[Control.HEADER] = own
+                self._end(pool)
+            if status < 0:
+                raise self._fault(-status - 1)
+            return record.done
+
+    def _begin(self) -> int:
+        """This thread runs; the pool of threads where steps are shared, else 0."""
+        pool = self._workers.acquire() if self._memory.shared else 0
+        self._user = threading.get_ident()
+        return pool
+
+    def _end(self, pool: int) -> None:
+        self._user = 0
+        if pool:
+            self._workers.release()
 
     def _refuse_itself(self) -> None:
         """A handler of a signal that interrupts a run would wait for that run without end."""

@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -67,6 +68,41 @@ class Outputs:
         with self._lock:
             self._free.clear()
             self._kept = 0
+
+
+def apart(results: Sequence[Any], values: Sequence[Any], places: Collection[Array]) -> list[Any]:
+    """The results, each in memory of its own: a graph may give what it was given, or one value
+    twice. `values`: what it was given; `places`: arrays that it was asked to write to."""
+    left = {id(array) for array in places}
+    owners = {id(_owner(array)) for value in values for array in _arrays(value)}
+
+    def separate(value: Any) -> Any:
+        if isinstance(value, list):
+            return [separate(item) for item in value]
+        if not isinstance(value, np.ndarray) or id(value) in left:
+            return value
+        owner = id(_owner(value))
+        made = value.copy() if owner in owners else value
+        owners.add(owner)
+        return made
+
+    return [separate(value) for value in results]
+
+
+def _arrays(value: Any) -> Iterator[Array]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _arrays(item)
+    elif isinstance(value, np.ndarray):
+        yield value
+
+
+def _owner(array: Array) -> object:
+    """Whose memory an array is a view of."""
+    found: Any = array
+    while isinstance(found, np.ndarray) and found.base is not None:
+        found = found.base
+    return found
 
 
 @cache

@@ -28,6 +28,7 @@ from rewrite.plan.weights import Weights
 from rewrite.runtime.control import run_control
 from rewrite.runtime.device import CpuDevice
 from rewrite.runtime.executor import Context, GraphRunner, Node, close_runner
+from rewrite.runtime.outputs import apart
 from rewrite.runtime.profile import Profile, Row
 from rewrite.runtime.reference import run_node
 from rewrite.runtime.spill import Spilled
@@ -145,6 +146,7 @@ class Session:
         except MemoryError as problem:  # arrays made while planning, or results
             message = f"the system does not give so much memory: {problem or 'nothing is left'}"
             raise error("RW811", message, hint="give smaller inputs") from problem
+        results = apart(results, values, given.values())
         named = dict(zip(self._program.output_names, results, strict=True))
         for name, target in (outputs or {}).items():
             if named[name] is not target:
@@ -186,9 +188,10 @@ class Session:
         key = self._signature(feeds)
         if key is None or key in self._ready or len(self._ready) >= _MOST_READY:
             return
-        node = self._runner.only_plan(values)
-        if node is None:
+        planned = self._runner.planned(values)
+        if planned is None:
             return
+        node = planned[0]
         segment, plan = node.stage.segment, node.loaded
         assert segment is not None
         assert plan is not None
