@@ -67,12 +67,8 @@ def call_conv(low: Lowering, given: Dense) -> None:
     if len(windows.starts) == 0 or out.shape[0] == 0:
         return
     table = windows.starts
-    if windows.places is not None:
-        places = windows.places
-        low.weights.keep(places)
-        table = low.weights.packed(
-            table, ("places", id(places)), lambda t: np.concatenate([t, places])
-        )
+    if windows.places is not None:  # made anew for each plan: other sizes, other places
+        table = np.concatenate([table, windows.places])
     operands: list[Tensor | int] = [
         given.source.tensor, given.w, given.bias, low.constant(table), low.constant(windows.taps),
         *finish.tensors, out,

@@ -38,6 +38,7 @@ class Lowering:
         self.drafts: list[Draft] = []
         self.constants: list[Array] = []
         self._constant_buffers: dict[int, Buffer] = {}  # by identity of the array
+        self._held: list[Array] = []  # those arrays
         self._tensors: dict[int, Tensor] = {}  # value -> where it lies
         self._ordered: dict[tuple[Buffer, object, int, tuple[int, ...]], Tensor] = {}
         self._destinations: dict[int, Buffer] = {}  # values that the segment gives
@@ -140,7 +141,7 @@ class Lowering:
             buffer = Buffer("constant", kept.nbytes, len(self.constants))
             self._constant_buffers[id(array)] = buffer
             self.constants.append(kept)
-            self.weights.keep(array)  # so that no other array gets its identity
+            self._held.append(array)  # so that no other array gets its identity
         dtype = of_numpy(array.dtype)
         assert dtype is not None
         return Tensor(buffer, dense(dtype, array.shape))
