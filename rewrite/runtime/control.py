@@ -274,18 +274,18 @@ def _stacked(op: Op, values: list[Value], type_: Type | None, axis: int, reverse
     if values:
         many = [v.array if isinstance(v, _Turns) else np.asarray(v)[None] for v in values]
         forms = list(dict.fromkeys((v.dtype, v.shape[1:]) for v in many))
-        kinds = [f"{dtype} {list(shape)}" for dtype, shape in forms[:2]]
-        if len(kinds) > 1:
+        if len(forms) > 1:
+            first, second = (f"{dtype} {list(shape)}" for dtype, shape in forms[:2])
             raise error(
                 "RW805",
-                f"{op.name}: turns give {kinds[0]} and {kinds[1]}, which do not stack",
+                f"{op.name}: turns give {first} and {second}, which do not stack",
                 subject=op.node,
             )
         if not -many[0].ndim <= axis < many[0].ndim:
+            kind = f"{many[0].dtype} {list(many[0].shape[1:])}"
             raise error(
-                "RW805", f"{op.name}: {kinds[0]} cannot be stacked along axis {axis}",
-                subject=op.node,
-            )  # fmt: skip
+                "RW805", f"{op.name}: {kind} cannot be stacked along axis {axis}", subject=op.node
+            )
         whole = many[0] if len(many) == 1 else np.concatenate(many)
         if reverse or axis:
             whole = np.moveaxis(whole[::-1] if reverse else whole, 0, axis)

@@ -70,7 +70,9 @@ class Outputs:
             self._kept = 0
 
 
-def apart(results: Sequence[Any], values: Sequence[Any], places: Collection[Array]) -> list[Any]:
+def separated(
+    results: Sequence[Any], values: Sequence[Any], places: Collection[Array]
+) -> list[Any]:
     """The results, each in memory of its own: a graph may give what it was given, or one value
     twice. `values`: what it was given; `places`: arrays that it was asked to write to."""
     left = {id(array) for array in places}

@@ -28,7 +28,7 @@ from rewrite.plan.weights import Weights
 from rewrite.runtime.control import run_control
 from rewrite.runtime.device import CpuDevice
 from rewrite.runtime.executor import Context, GraphRunner, Node, close_runner
-from rewrite.runtime.outputs import apart
+from rewrite.runtime.outputs import separated
 from rewrite.runtime.profile import Profile, Row
 from rewrite.runtime.reference import run_node
 from rewrite.runtime.spill import Spilled
@@ -146,7 +146,7 @@ class Session:
         except MemoryError as problem:  # arrays made while planning, or results
             message = f"the system does not give so much memory: {problem or 'nothing is left'}"
             raise error("RW811", message, hint="give smaller inputs") from problem
-        results = apart(results, values, given.values())
+        results = separated(results, values, given.values())
         named = dict(zip(self._program.output_names, results, strict=True))
         for name, target in (outputs or {}).items():
             if named[name] is not target:
@@ -443,14 +443,14 @@ def _check_sizes(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int,
     declared = port.type.shape if port.type is not None else None
     if declared is None:
         return
-    told = "[" + ", ".join("?" if str(d).startswith("?") else str(d) for d in declared) + "]"
-    if len(declared) != len(shape):
-        raise error("RW809", f"input `{port.name}` has shape {list(shape)}, the model wants {told}")
+    fits = len(declared) == len(shape) and all(
+        dim == size for dim, size in zip(declared, shape, strict=True) if isinstance(dim, int)
+    )
+    if not fits:
+        wanted = ", ".join("?" if str(d).startswith("?") else str(d) for d in declared)
+        message = f"input `{port.name}` has shape {list(shape)}, the model wants [{wanted}]"
+        raise error("RW809", message)
     for dim, size in zip(declared, shape, strict=True):
-        if isinstance(dim, int) and dim != size:
-            raise error(
-                "RW809", f"input `{port.name}` has shape {list(shape)}, the model wants {told}"
-            )
         if isinstance(dim, str) and not dim.startswith("?"):
             before, owner = sizes.setdefault(dim, (size, port.name))
             if before != size:
