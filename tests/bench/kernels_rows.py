@@ -30,7 +30,7 @@ from rewrite.plan.rows_layout import lay
 from rewrite.plan.spec import Spec
 from rewrite.plan.specs.reduce import ArgExtreme
 from rewrite.plan.specs.scan import RunningTotal
-from rewrite.plan.specs.sort import TopK, scratch_bytes
+from rewrite.plan.specs.sort import TopK, room_for, scratch_bytes
 from rewrite.plan.view import broadcast, dense
 from rewrite.runtime.objects import objects_for
 from tests.codegen.harness import SIGNATURE, address, aligned
@@ -185,8 +185,8 @@ def top_k(rows: int, n: int, k: int) -> Case:
     x = floats(rows, n)
     ours, theirs = floats(rows, k), floats(rows, k)
     places, other_places = (np.zeros((rows, k), np.int64) for _ in range(2))
-    spec = TopK("f32", True, True)
-    run = kernel(spec, [x, ours, places, n, 1, k], rows, scratch_bytes(spec, k))
+    spec, room = TopK("f32", True), room_for(n, k, native().lanes("f32"))
+    run = kernel(spec, [x, ours, places, n, k, room], rows, scratch_bytes(spec, room))
     node = helper.make_node("TopK", ["x", "k"], ["v", "i"])
     feeds = {"x": x, "k": np.array([k], np.int64)}
     other = session([node], feeds, {"v": theirs, "i": other_places}, 13)
