@@ -35,14 +35,14 @@ def rewritten(
     """The model rewritten, now or earlier. `parts`: all that it follows from besides the file,
     asked for where the model may be kept."""
     file = _place(model, parts)
-    if file is None:
+    if file is None or not isinstance(model, (str, os.PathLike)):
         return rewrite(model)
     found = store.read(file)
     if found is not None:
         return io.load(onnx.load_from_string(found))
     start = time.perf_counter()
     loaded = rewrite(model)
-    if time.perf_counter() - start > WORTH and not _has_files(loaded):
+    if time.perf_counter() - start > WORTH and not _has_files(loaded, Path(model)):
         store.write(file, io.to_proto(loaded).SerializeToString())
     return loaded
 
@@ -91,10 +91,7 @@ def stable_text(value: object) -> str:
     return repr(value)
 
 
-def _has_files(loaded: LoadedModel) -> bool:
-    """Whether data of the model lie in other files than its own."""
-    return any(
-        tensor.const_value is not None and getattr(tensor.const_value, "external", False)
-        for graph in loaded.facts.graphs()
-        for tensor in graph.initializers.values()
-    )
+def _has_files(loaded: LoadedModel, model: Path) -> bool:
+    """Whether data of the model lay in other files than its own, of which the digest says nothing;
+    rewriting may have computed other constants of all of them."""
+    return any(not file.is_at(model) for file in loaded.files)

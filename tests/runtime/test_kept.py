@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import rewrite
 from rewrite import execution, kept
@@ -51,6 +51,21 @@ def test_another_model_of_the_same_name_is_another(path, runs):
     onnx.save(parser.parse_model(TEXT.replace("{1,2", "{2,2")), str(path))
     np.testing.assert_array_equal(result(path) - first, [[1, 0, 0, 0]] * 2)
     assert len(runs) == 2
+
+
+def test_other_data_in_a_file_of_their_own_are_another_model(path):
+    """The rewritten model has none of the tensors that lay in the file: all of them were folded."""
+    text = TEXT.replace("m = MatMul(x, w)", "h = Mul(x, two) m = MatMul(h, w)")
+    text = text.replace("float[4,4] w", "float two = {2}, float[4,4] w")
+    results = []
+    for last in ("16}", "17}"):
+        model = parser.parse_model(text.replace("16}", last))
+        for tensor in model.graph.initializer:  # only raw data are moved to a file
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+        (path.parent / "w.data").unlink(missing_ok=True)
+        onnx.save(model, str(path), save_as_external_data=True, location="w.data", size_threshold=0)
+        results.append(result(path))
+    np.testing.assert_array_equal(results[1] - results[0], [[0, 0, 0, 2]] * 2)
 
 
 def test_a_damaged_file_is_made_anew(path, runs):
