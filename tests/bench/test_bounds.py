@@ -54,3 +54,9 @@ def _holds(command: list[str]) -> None:
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+@pytest.mark.parametrize("bench", ["kernels_rows", "kernels_conv", "kernels_attention"])
+def test_a_bench_of_kernels_still_calls_them_as_they_are(bench: str) -> None:
+    """They take kernels directly, past plans, so that nothing else notices what has changed."""
+    _holds([f"{bench}.py", "--seconds", "0.001"])
