@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from rewrite.engine.refused import RefusedError
 from rewrite.graph.facts import Facts
-from rewrite.graph.tensors import ComputedTensor, map_of
+from rewrite.graph.tensors import ComputedTensor, give_back_pages, map_of
 from rewrite.match.deferred import MANY, ends, is_native
 from rewrite.match.values import Tensor
 from rewrite.ops.dtypes import finfo, of_numpy, to_numpy
@@ -98,6 +98,8 @@ def postponed(tensor: Tensor, dtype: str | None) -> ComputedTensor | None:
     if not is_native(target) or kept * _LITTLE > tensor.size * target.itemsize:
         return None
     low, high = ends(late, target)
+    for array in late.arrays():
+        give_back_pages(array)
     if not 2 * float(finfo(target).smallest_normal) <= max(-low, high) < np.inf:
         return None
     return ComputedTensor(late, ir.DataType(DTYPES[name]))

@@ -19,6 +19,7 @@ import onnx_ir as ir
 from onnx_ir import serde
 
 CHUNK = 1 << 22
+_MANY = 1 << 20  # bytes of an array whose pages are worth giving back
 SMALL = 1 << 16  # a map takes a file handle, so little data is read instead
 
 Part = TypeVar("Part", onnx.TensorProto, onnx.SparseTensorProto, onnx.TypeProto)
@@ -255,9 +256,15 @@ class ComputedTensor(ir.Tensor[Any]):
 
     def _computed(self) -> np.ndarray:
         made = np.empty(self.recipe.shape, self.dtype.numpy())
-        self.recipe.store(made)
+        self.store(made)
         made.flags.writeable = False
         return made
+
+    def store(self, out: np.ndarray) -> None:
+        """Write the elements to `out`, an array of this type and shape."""
+        self.recipe.store(out)
+        for array in self.recipe.arrays():
+            give_back_pages(array)
 
     def drop(self) -> None:
         """Lets go of the elements; they are computed anew when asked for again."""
@@ -285,3 +292,15 @@ def map_of(array: np.ndarray) -> mmap.mmap | None:
     while isinstance(base, (np.ndarray, memoryview)):
         base = base.base if isinstance(base, np.ndarray) else base.obj
     return base if isinstance(base, mmap.mmap) and memoryview(base).readonly else None
+
+
+def give_back_pages(array: np.ndarray) -> None:
+    """The memory behind a large array that lies in a mapped file is the system's again, once it has
+    been read in full; who reads it once more reads the file."""
+    mapped = map_of(array)
+    if mapped is None or array.nbytes < _MANY or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    first = int(np.frombuffer(mapped, np.uint8).__array_interface__["data"][0])
+    low, high = np.lib.array_utils.byte_bounds(array)
+    start = (low - first) // mmap.PAGESIZE * mmap.PAGESIZE
+    mapped.madvise(mmap.MADV_DONTNEED, start, high - first - start)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rewrite.graph.tensors import ComputedTensor
+from rewrite.graph.tensors import ComputedTensor, give_back_pages
 from rewrite.plan.machine import PLAIN, Machine
 from rewrite.plan.program import Content
 
@@ -69,6 +69,8 @@ class Weights:
                 found = self._made[id(content), key] = aligned(make(array))
                 if isinstance(content, ComputedTensor):
                     content.drop()
+                else:  # pages are not left to add up to a second copy of all weights
+                    give_back_pages(content)
             return found
 
     def elements(self, content: Content) -> Array:
@@ -80,7 +82,7 @@ class Weights:
             if found is None:
                 self.keep(content)
                 found = room(content.recipe.shape, content.dtype.numpy())
-                content.recipe.store(found)
+                content.store(found)
                 self._made[id(content), _AS_THEY_ARE] = found
             return found
 

@@ -22,8 +22,10 @@ from rewrite.graph import io
 from rewrite.graph.model import LoadedModel
 from rewrite.graph.tensors import ComputedTensor
 from rewrite.plan.program import read
+from rewrite.runtime import spill
 from rewrite.runtime.session import Options, Session
 
+SMAPS = Path("/proc/self/smaps")
 D = 640  # a weight of D x D has over 1 << 16 elements, and over 1 MB, so that it stays in the file
 
 
@@ -103,6 +105,38 @@ def test_what_is_computed_late_is_let_go_and_computed_again(path):
             found = session.run({"x0": x})["x2"]
             assert (np.abs(found - value) <= error).all()
             assert all(c._elements is None for c in late)
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="Linux tells which pages of a map are in memory")
+def test_the_file_is_in_memory_a_weight_at_a_time(path, tmp_path, monkeypatch):
+    """Rewriting, packing and writing read all of it; what they have read is not kept until the end.
+    The largest weight is a fourth of the file."""
+    seen = []
+    before = spill.Spilled.release
+    monkeypatch.setattr(
+        spill.Spilled, "release", lambda self: (seen.append(resident(path)), before(self))
+    )
+    done = rewrite.apply(path, target="host")
+    seen.append(resident(path))
+    with rewrite.compile(path, target="host") as session:
+        seen.append(resident(path))
+        session.run({"x0": np.zeros((2, D), np.float32)})
+    done.save(tmp_path / "out.onnx")
+    seen.append(resident(path))
+    assert len(seen) == 4
+    assert max(seen) < path.stat().st_size / 4
+
+
+def resident(path: Path) -> int:
+    """Bytes of a file's maps that are in memory."""
+    found, counts = 0, False
+    for line in SMAPS.read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            counts = words[-1] == str(path)
+        elif counts and words[0] == "Rss:":
+            found += int(words[1]) * 1024
+    return found
 
 
 def test_the_model_written_is_the_one_that_is_computed_at_once(path, tmp_path):
