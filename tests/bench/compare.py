@@ -9,7 +9,8 @@ processor time per run (a busy machine stretches the clock, not that) and half t
 the quartiles. `ratio` is ours over theirs: below 1 we are faster.
 
 Real and derived models are those of the corpus with inputs of their own size (models_real.py);
-ResNet-50, MobileNetV2 and a BERT-base-like encoder are made by code (tests/runtime/models). Exit
+ResNet-50, MobileNetV2 and a BERT-base-like encoder are made by code (tests/runtime/models), the
+first two also in 8 bits (networks_quantized.py). Exit
 status 1 where a real float or static 8-bit model takes more than 1.3 times onnxruntime's time.
 """
 
@@ -26,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from corpus import corpus
 from models_real import real_feeds
+from networks_quantized import quantized
 
 from tests.runtime.models import networks
 
@@ -43,6 +46,7 @@ BOUND = 1.3
 ROUGHLY = 0.05  # of the largest output: 8-bit codes fall to either side
 PAUSE = 0.05
 PEER = Path(__file__).with_name("compare_peer.py")
+QUANTIZED = ("resnet50", "mobilenet")  # networks that are timed in 8 bits, too
 # Quantized while it runs, so that Must hold 6 does not speak of it.
 DYNAMIC = ("tashkeel",)
 
@@ -93,6 +97,11 @@ def subjects(match: str, scratch: Path) -> Iterator[Subject]:
             path = scratch / f"{name}.onnx"
             onnx.save(model, str(path))
             yield Subject(name, path, networks.feeds_of(model), False)
+    for name in QUANTIZED:
+        if match in f"{name}.qdq_u8s8":
+            model = networks.NETWORKS[name]()
+            path = quantized(model, partial(networks.feeds_of, model), scratch, name)
+            yield Subject(path.stem, path, networks.feeds_of(model), True)
 
 
 def measure(subject: Subject, names: Sequence[str], rounds: int, seconds: float) -> list[Peer]:
