@@ -214,8 +214,16 @@ def _bit_cast(site: Site) -> Value:
     return to_register(f, isa, target, f.bitcast(raw, vector(memory_type(target), site.count)))
 
 
+# From this opset on the division has the type of the scale where no other is stated; before, the
+# text leaves it open, and runtimes divide in float32.
+_DIVIDES_AS_SCALE = 23
+
+
 def _quantize(site: Site) -> Value:
     precision = DTYPE_OF.get(int(site.attribute("precision", 0) or 0))
+    scale = site.typed(1)[1]
+    if not site.step.domain and site.step.opset >= _DIVIDES_AS_SCALE and scale in ("f16", "bf16"):
+        precision = precision or scale
     saturate = bool(site.attribute("saturate", 1))
     return quantized(
         site.f, site.isa, site.typed(0), site.typed(1), site.optional(2), site.step.dtype,

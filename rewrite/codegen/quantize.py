@@ -2,8 +2,9 @@
 
 In: an element, its scale, its zero point (absent: 0), in registers. Out: the code or the number,
 as rewrite/quant/affine.py computes them: the quotient rounds to float32, or to the wider or stated
-type, then half to even; the difference of codes rounds to the output's type, and so does its
-product with the scale. NaN has no code: it gives the lowest one.
+type (`body` states the scale's where the opset asks for it), then half to even; the difference of
+codes rounds to the output's type, and so does its product with the scale. NaN has no code: it gives
+the lowest one.
 """
 
 from __future__ import annotations

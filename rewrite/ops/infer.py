@@ -30,6 +30,7 @@ from rewrite.ops.call import (
 )
 from rewrite.ops.dims import SizeError
 from rewrite.ops.dtypes import from_type_string
+from rewrite.ops.operands import check
 from rewrite.schema import UNKNOWN, OperandSchema, OpSchema, Shape, Type
 
 __all__ = ["InferenceError", "infer"]
@@ -76,6 +77,8 @@ def infer(
         if tokens:
             return _infer_with_tokens(entry, opset, inputs, attributes, constant, n_outputs, fresh)
         call = Call(opset, inputs, attributes, constant, n_outputs, fresh, symbols)
+        if not domain:
+            check(name, call)
         return _complete(entry, key, entry.rule(call), n_outputs)
     except SizeError as error:
         raise InferenceError(f"{name}: {error}") from error

@@ -71,8 +71,7 @@ def resize(call: Call) -> Types:
     if call.opset >= 11 and call.has(3):
         return (Type(x.dtype, _sized(call, x.shape, axes)),)
     scales = _floats(call.constant(scales_at) if call.has(scales_at) else None)
-    if call.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
-        scales = None  # the size also depends on the region
+    # The text multiplies by the length of the region, too; its evaluator and runtimes do not.
     return (Type(x.dtype, _scaled_shape(call, x.shape, scales, axes)),)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import helper
 
 from rewrite.codegen.isa import Isa
 from rewrite.ops.dtypes import to_numpy
@@ -16,6 +18,7 @@ from rewrite.schema import DTYPES
 from tests.codegen.bodies import one_step
 from tests.codegen.elements import as_type, same
 from tests.codegen.harness import isas
+from tests.plan.conv_models import model_of, run_model
 
 ISAS = isas()
 SCALES = (0.013, 0.25, 0.1, 1.7)
@@ -127,3 +130,25 @@ def _codes(code: CodeType) -> np.ndarray:
         return every_code(code)[:3000]
     rng = np.random.default_rng(5)
     return rng.integers(-(2**31), 2**31, 500).astype(to_numpy("s32"))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("opset", [21, 23, 25])
+def test_the_division_has_the_type_of_the_scale_from_opset_23_on(kind: str, opset: int) -> None:
+    """Numbers beside a tie round to another code where the quotient has been rounded before."""
+    dtype = to_numpy(kind)
+    x = np.linspace(-30, 30, 4001).astype(np.float32).astype(dtype)
+    scale = np.array(0.37, dtype)
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    known = {"s": scale, "z": np.array(3, np.int8)}
+    model = model_of([node], {"x": x}, known, opset=opset)
+    model.ir_version = 12
+    (y,) = run_model(model, {"x": x})
+    wide = x.astype(np.float32) / scale.astype(np.float32)
+    narrow = wide.astype(dtype).astype(np.float32)
+    assert (np.rint(wide) != np.rint(narrow)).any()
+    wanted = np.clip(np.rint(narrow if opset >= 23 else wide) + 3, -128, 127)
+    assert np.array_equal(y, wanted.astype(np.int8))
+    if kind == "f16":
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        assert np.array_equal(y, session.run(None, {"x": x})[0])

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import helper
 
 from rewrite.errors import RewriteError
 from tests.codegen import harness
+from tests.plan.conv_models import model_of, run_model
 from tests.plan.movement_models import equal, reference, run, same
 
 RNG = np.random.default_rng(13)
@@ -279,3 +282,19 @@ def test_every_machine(isa: Any) -> None:
     same("GridSample", [x, grid], close(1e-5), mode="linear", isa=isa)
     signal = normal(2, 40, 1)
     same("DFT", [signal], close(1e-4), isa=isa)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(
+    ("kind", "opset"), [("tf_crop_and_resize", 18), ("tf_half_pixel_for_nn", 11)]
+)
+def test_coordinates_of_tensorflow(mode: str, kind: str, opset: int) -> None:
+    """By scales that are no quotients of sizes, as onnxruntime does it."""
+    x = normal(1, 2, 6, 5)
+    known = {"roi": floats(0, 0, 0.2, 0.1, 1, 1, 0.9, 1.3), "s": floats(1, 1, 0.7, 1.9)}
+    node = helper.make_node("Resize", ["x", "roi", "s"], ["y"], mode=mode,
+                            coordinate_transformation_mode=kind)  # fmt: skip
+    model = model_of([node], {"x": x}, known, opset=opset)
+    (y,) = run_model(model, {"x": x})
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    np.testing.assert_allclose(y, session.run(None, {"x": x})[0], atol=2e-5)

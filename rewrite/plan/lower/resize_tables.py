@@ -55,11 +55,13 @@ def coordinates(axis: Axis, kind: str) -> Array:
         return np.zeros_like(y) if whole == 1 else y * last / (whole - one)
     if kind == "asymmetric":
         return y / scale
+    if kind == "tf_half_pixel_for_nn":  # of opset 11 alone
+        return (y + half) / scale
     if kind == "tf_crop_and_resize":
         low, high = (np.float32(r) for r in axis.roi)
-        if whole == 1:
+        if axis.result == 1:
             return np.full_like(y, (low + high) * last * half)
-        return low * last + y * (high - low) * last / (whole - one)
+        return low * last + y * (high - low) * last / (np.float32(axis.result) - one)
     if kind == "pytorch_half_pixel" and whole == 1:
         return np.full_like(y, -half)
     offset = np.float32(0)
