@@ -6,6 +6,7 @@ In: the bytes of a model without large tensor data, and the onnx-ir model of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import onnx
@@ -41,7 +42,7 @@ MISFIT = "types do not fit"
 # the process where there is none (found by running every schema on inputs without a type).
 FRAGILE = frozenset({"EyeLike", "RegexFullMatch", "DictVectorizer", "LabelEncoder", "TreeEnsemble"})
 # Operators that are fragile only with certain operands or attributes (see `_is_fragile`).
-_SOMETIMES_FRAGILE = frozenset({"Expand", "Split"})
+_SOMETIMES_FRAGILE = frozenset({"Einsum", "Expand", "Split"})
 _HIDDEN = "rewrite.unknown"
 LONGEST_SHAPE = 1 << 16  # Expand makes as many dimensions as its shape operand is long
 
@@ -202,6 +203,9 @@ def _is_fragile(node: onnx.NodeProto, long: frozenset[str]) -> bool:
         return bool(long & set(node.input))
     if node.op_type == "Split":  # more outputs than `num_outputs` are written past the end
         return any(a.name == "num_outputs" and a.i != len(node.output) for a in node.attribute)
+    if node.op_type == "Einsum":  # a second ellipsis in a term is looked for without end
+        equations = (a.s for a in node.attribute if a.name == "equation")
+        return any(term.count(b"...") > 1 for e in equations for term in re.split(b",|->", e))
     return node.op_type in FRAGILE
 
 

@@ -26,11 +26,29 @@ def upgraded(source: Source) -> onnx.ModelProto | None:
         for entry in proto.opset_import
     ):
         return None
+    inputs = {value.name for value in proto.graph.input}
     try:
-        found = version_converter.convert_version(proto, OLDEST)
-    except (RuntimeError, ValueError, TypeError):  # an operator without an adapter
-        return None
+        found = version_converter.convert_version(_declared(proto, inputs), OLDEST)
+    except (version_converter.ConvertError, RuntimeError, ValueError, TypeError):
+        return None  # an operator without an adapter
+    for value in [v for v in found.graph.input if v.name not in inputs]:
+        found.graph.input.remove(value)
     _slopes_per_channel(found)
+    return found
+
+
+def _declared(proto: onnx.ModelProto, inputs: set[str]) -> onnx.ModelProto:
+    """All initializers are inputs, too, as models had it before IR version 4: the converter knows
+    no others."""
+    missing = [t for t in proto.graph.initializer if t.name not in inputs]
+    if not missing:
+        return proto
+    found = onnx.ModelProto()
+    found.CopyFrom(proto)
+    for tensor in missing:
+        found.graph.input.append(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
     return found
 
 

@@ -14,6 +14,8 @@ HEAD = '<ir_version: 10, opset_import: ["" : 18]>'
 @pytest.mark.parametrize(
     ("body", "value", "expected"),
     [
+        # a second ellipsis: onnx looks for its end for ever
+        ('e = Einsum <equation = "i...j..."> (x)  r = Relu(x)  y = Add(x, r)', "r", (4, 3)),
         # more outputs than `num_outputs`: onnx writes past the end of a vector
         ("a, b = Split <num_outputs = 1> (x)  r = Relu(x)  y = Add(a, r)", "r", (4, 3)),
         # the number fits: nothing is hidden

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import rewrite
 from rewrite.audit.runtimes import OnnxRuntime, source_of
@@ -148,17 +148,42 @@ def test_models_of_old_opsets_run(target):
         assert np.array_equal(session.run({"x": x, "b": b})["y"], x + b[:, None])
 
 
-def test_what_no_converter_takes_keeps_its_error(monkeypatch):
-    monkeypatch.setattr(upgrade.version_converter, "convert_version", _refuse)
+@pytest.mark.parametrize("target", [None, "host"])
+@pytest.mark.parametrize("version", [3, 8])
+def test_weights_of_old_models_stay_constants(target, version):
+    """From IR version 4 on an initializer need not be an input."""
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])]
+    b = np.array([10, 20], np.float32)
+    if version < 4:
+        inputs.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, [2]))
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "b"], ["y"], broadcast=1, axis=0)],
+        "old",
+        inputs,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
+        [numpy_helper.from_array(b, "b")],
+    )
+    opsets = [helper.make_opsetid("", 6)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=version)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with rewrite.compile(model, target=target) as session:
+        assert [p.name for p in session.inputs if not p.optional] == ["x"]
+        assert np.array_equal(session.run({"x": x})["y"], x + b[:, None])
+
+
+@pytest.mark.parametrize(
+    "problem", [RuntimeError("no adapter"), upgrade.version_converter.ConvertError("no adapter")]
+)
+def test_what_no_converter_takes_keeps_its_error(monkeypatch, problem):
+    def refuse(model, version):
+        raise problem
+
+    monkeypatch.setattr(upgrade.version_converter, "convert_version", refuse)
     text = (
         """<ir_version: 3, opset_import: ["" : 6]> g (float[2] x) => (float[2] y) { y = Abs(x) }"""
     )
     with pytest.raises(RewriteError, match="RW504"):
         rewrite.compile(onnx.parser.parse_model(text), target=None)
-
-
-def _refuse(model, version):
-    raise RuntimeError("no adapter")
 
 
 # --- tolerances --------------------------------------------------------------------------------
