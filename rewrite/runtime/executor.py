@@ -73,6 +73,7 @@ class Context:
     reference: Callable[[Op, Sequence[Value]], list[Value]]
     control: Callable[[Context, Node, int, DriverStep, Mapping[int, Value]], list[Value]]
     visit: Callable[[Node], None] = lambda node: None  # told of every node before it runs
+    planning: Callable[[], None] = lambda: None  # told before a plan is made
     outputs: Outputs = field(default_factory=Outputs)
     dropped: Callable[[], None] = lambda: None  # told when a plan is not kept any longer
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -179,6 +180,7 @@ class GraphRunner:
 
     def _node(self, ops: Sequence[Op], known: Mapping[int, Known]) -> Node:
         self.context.refuse_closed()
+        self.context.planning()
         with collector.paused(collects=True):
             stage = next_stage(ops, known, self._outputs, self.context.settings)
         loaded = None

@@ -101,6 +101,7 @@ class Session:
         )
         self._context = Context(settings, self._load, self._reference, run_control, self._visit)
         self._context.dropped = self._forget
+        self._context.planning = self._spilled.check
         self._runner = GraphRunner(self._program.graph, self._context, {})
         program = self._program
         self.inputs = tuple(

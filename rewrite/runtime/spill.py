@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from rewrite.errors import error
 from rewrite.graph.tensors import ComputedTensor, map_of
 from rewrite.plan.program import Content, Graph, Program
 from rewrite.runtime.resident import give_back
@@ -73,6 +74,17 @@ class Spilled:
             moved = np.frombuffer(mapped, array.dtype, array.size, offset).reshape(array.shape)
             graph.constants[number] = moved
             offset += _room(array)
+
+    def check(self) -> None:
+        """Raises RW825 where a file is shorter than it was: reading what it has lost would end the
+        process."""
+        for mapped in self._maps.values():
+            if mapped.size() < len(mapped):
+                raise error(
+                    "RW825",
+                    f"a file of the model has {mapped.size():,} bytes now, and had {len(mapped):,}",
+                    hint="compile the model again; write models under another name, then rename",
+                )
 
     def release(self) -> None:
         """The pages of all maps are the system's again; a view reads them anew."""

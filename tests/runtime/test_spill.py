@@ -11,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import rewrite
+from rewrite.errors import RewriteError
 from rewrite.graph import io
 from rewrite.runtime import spill
 from rewrite.runtime.resident import give_back
@@ -108,3 +109,33 @@ def test_a_map_that_may_be_written_to_is_left_alone(model, tmp_path, mode):
         for n in (1, 2, 200):  # packed in other ways: the same up to the order of sums
             found = session.run({"x": np.ones((n, 512), np.float32)})["y"]
             np.testing.assert_allclose(found, np.broadcast_to(first[0], found.shape), 1e-4, 0.1)
+
+
+@pytest.mark.parametrize("met", [(), (2,)])
+def test_a_file_that_was_shortened_is_an_error(model, tmp_path, monkeypatch, met):
+    """Its pages are gone, and reading them would end the process. Sizes that were met still run."""
+    monkeypatch.setattr(io, "WHOLE", 0)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    with rewrite.compile(path, target=None) as session:
+        before = [session.run({"x": np.ones((n, 512), np.float32)})["y"] for n in met]
+        with path.open("r+b") as file:
+            file.truncate(1000)
+        with pytest.raises(RewriteError) as caught:
+            session.run({"x": np.ones((3, 512), np.float32)})
+        assert [d.code for d in caught.value.diagnostics] == ["RW825"]
+        for n, wanted in zip(met, before, strict=True):
+            assert np.array_equal(session.run({"x": np.ones((n, 512), np.float32)})["y"], wanted)
+
+
+def test_a_file_that_was_replaced_is_kept(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(io, "WHOLE", 0)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    x = np.ones((3, 512), np.float32)
+    with rewrite.compile(model, target=None) as session:
+        wanted = session.run({"x": x})["y"]
+    with rewrite.compile(path, target=None) as session:
+        (tmp_path / "other").write_bytes(b"other")
+        (tmp_path / "other").replace(path)
+        assert np.array_equal(session.run({"x": x})["y"], wanted)
