@@ -6,6 +6,7 @@ take all this for granted: they read as many elements as the first operand tells
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from rewrite.ops import dims
@@ -346,6 +347,24 @@ def _clip(call: Call) -> None:
     _one_of(call, 2, 1, "the largest number")
 
 
+_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"({_TERM}(?:,{_TERM})*)(?:->({_TERM}))?")
+
+
+def _einsum(call: Call) -> None:
+    equation = call.text("equation", "")
+    found = _EQUATION.fullmatch(equation.replace(" ", ""))
+    if found is None:
+        call.fail(f"`{equation}` is no equation")
+    left, right = found[1], (found[2] or "").replace("...", ".")
+    known = {*left.replace("...", "."), "."}  # of no dimensions where no operand has any
+    for label in right:
+        if label not in known:
+            call.fail(f"`{label}` of the result is in no operand")
+        if right.count(label) > 1:
+            call.fail(f"`{label}` is twice in the result")
+
+
 def _dft(call: Call) -> None:
     last = _size(call, 0, -1)
     if isinstance(last, int) and last not in (1, 2):
@@ -386,6 +405,7 @@ _RULES: Mapping[str, Rule] = {
     "ConvTranspose": _conv_transpose,
     "DFT": _dft,
     "DeformConv": _deform_conv,
+    "Einsum": _einsum,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "GridSample": _grid_sample,

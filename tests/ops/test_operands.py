@@ -64,6 +64,11 @@ WRONG: list[tuple[str, Sequence[str | None], Mapping[str, Any], str]] = [
     ("ScatterElements", ["f32 2,3", "s64 2,4", "f32 2,4"], {}, "4 indices along axis 1"),
     ("ScatterND", [X, "s64 1,2", "f32 1,6,5"], {}, "operand 2"),
     ("Clip", ["f32 3", "f32 2"], {}, "2 elements, not 1"),
+    *[("Einsum", ["f32 2,3"], {"equation": e}, words) for e, words in (
+        ("i*", "`i*` is no equation"), ("i...j...", "is no equation"), ("....i", "is no equation"),
+        ("ij->i->j", "is no equation"), ("ij->k", "`k` of the result is in no operand"),
+        ("ij->ii", "`i` is twice in the result"),
+    )],
     ("DFT", ["f32 2,8,3"], {}, "3 parts"),
     ("QuantizeLinear", ["f32 3,4", "f32 4", "s8 3"], {"axis": 1}, "operand 2"),
     ("LSTM", LSTM, {"hidden_size": 6}, "`gates` is 20, not 24"),
@@ -111,6 +116,9 @@ RIGHT: list[tuple[str, int, Sequence[str | None], Mapping[str, Any]]] = [
     ("QuantizeLinear", 23, ["f32 3,4", "f32", "s8 1"], {}),
     ("ConvInteger", 10, ["u8 1,2,6,6", "u8 3,2,3,3", "u8", "u8 1"], {}),
     ("ScatterND", 18, [X, "s64 0,1", "f32 0,2,6,6"], {}),
+    ("Einsum", 12, ["f32 2,3", "f32 4,3,5"], {"equation": " ij, ...jk -> ...ik"}),
+    ("Einsum", 12, ["f32 2,3"], {"equation": "ij->...ji"}),
+    ("Einsum", 12, ["f32", "f32 3"], {"equation": ",i->i"}),
     ("GatherElements", 13, ["f32 2,3", "s64 2,9"], {"axis": 1}),
     ("Resize", 11, [X, "f32 0", "f32 4"], {"coordinate_transformation_mode": "asymmetric"}),
 ]  # fmt: skip
