@@ -19,12 +19,13 @@ from rewrite.codegen.isa import Isa
 from rewrite.codegen.math import elementary
 from rewrite.codegen.memory import memory_type, register_type, to_memory, to_register
 from rewrite.codegen.power import raised
-from rewrite.codegen.quantize import dequantized, quantized
+from rewrite.codegen.quantize import code_between, dequantized, quantized
 from rewrite.codegen.scalar import Fault, Scalars
 from rewrite.codegen.types import lanes, vector
 from rewrite.codegen.value import Value
 from rewrite.ops import registry
 from rewrite.ops.elementwise import SQRT_TWO_OVER_PI
+from rewrite.plan import coded
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.schema import DTYPE_OF
 
@@ -237,6 +238,13 @@ def _dequantize(site: Site) -> Value:
     )
 
 
+def _code(site: Site) -> Value:
+    """A step of rewrite/plan/coded.py."""
+    f = site.f
+    code = code_between(f, site.isa, *(site.arg(i) for i in range(4)))
+    return f.cast("trunc", code, register_type(site.step.dtype, site.count))
+
+
 _STEPS: dict[tuple[str, str], Callable[[Site], Value]] = {
     ("", "BitCast"): _bit_cast,
     ("", "Cast"): _cast,
@@ -250,4 +258,5 @@ _STEPS: dict[tuple[str, str], Callable[[Site], Value]] = {
     ("com.microsoft", "DequantizeLinear"): _dequantize,
     ("com.microsoft", "FastGelu"): _fast_gelu,
     ("com.microsoft", "QuantizeLinear"): _quantize,
+    (coded.DOMAIN, coded.NAME): _code,
 }

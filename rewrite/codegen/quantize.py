@@ -15,7 +15,7 @@ from rewrite.codegen.ir import Function
 from rewrite.codegen.isa import Isa
 from rewrite.codegen.memory import register_type
 from rewrite.codegen.power import is_power_of_two, number_of
-from rewrite.codegen.types import bits, lanes, like
+from rewrite.codegen.types import bits, lanes, like, suffix
 from rewrite.codegen.value import Value
 from rewrite.ops.dtypes import integer_range
 
@@ -51,6 +51,19 @@ def quantized(
     bounded = _between(f, steps, f.sub(low, shift), f.sub(high, shift))
     offset = f.cast("sext" if zero[1][0] == "s" else "zext", zero[0], wide)
     return _code(f, f.add(f.cast("fptosi", bounded, wide), offset), target)
+
+
+def code_between(f: Function, isa: Isa, x: Value, low: Value, high: Value, zero: Value) -> Value:
+    """The integer nearest to x, a float32 between float32s, plus one of 32 bits, in as many; of NaN
+    that of `low`."""
+    bounded = _between(f, x, low, high)
+    wide = like(x.type, "i32")
+    if isa.arch == "x86_64":  # rounds as the processor is set to: half to even
+        steps = f.call(f"llvm.lrint.{suffix(wide)}.{suffix(x.type)}", wide, bounded)
+    else:
+        steps = f.cast("fptosi", f.intrinsic("llvm.roundeven", x.type, bounded), wide)
+    found: Value = f.add(steps, zero)
+    return found
 
 
 def dequantized(

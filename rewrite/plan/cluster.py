@@ -75,8 +75,11 @@ def with_tail(head: Instance, tail: tuple[Instance, ...]) -> Cluster:
     return Cluster(head, (head, *tail), (first, *outputs_of(head)[1:]), tail)
 
 
-def epilogue_of(cluster: Cluster) -> tuple[Body, list[Operand]] | None:
-    """The tail as a scalar program whose value 0 is what the head computes; None without tail."""
-    if not cluster.tail:
+def epilogue_of(cluster: Cluster, skip: int = 0) -> tuple[Body, list[Operand]] | None:
+    """The tail as a scalar program whose value 0 is what the head computes, or, where operators of
+    it are skipped, the last of these; None where nothing is left."""
+    tail = cluster.tail[skip:]
+    if not tail:
         return None
-    return join(cluster.tail, first=cluster.head.results[0])
+    before = cluster.tail[skip - 1] if skip else cluster.head
+    return join(tail, first=before.results[0])

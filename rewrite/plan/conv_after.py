@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from rewrite.ops.dtypes import to_numpy
+from rewrite.plan.coded import coded, needed
 from rewrite.plan.conv_steps import Program
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering
@@ -59,21 +60,38 @@ class First:
     halves: bool = True
 
 
-def finish_of(low: Lowering, total: str, first: First | None = None) -> Finish:
+def added_behind(low: Lowering) -> Array | None:
+    """Known numbers that the cluster first adds to the operator's elements, one per channel: they
+    can be part of its bias, where sums are exact modulo 2^32."""
+    head, tail = low.op, low.cluster.tail
+    value = head.results[0]
+    uses = sum(op.operands.count(value) for op in tail)
+    if not tail or tail[0].key != ("", "Add") or uses != 1 or value not in tail[0].operands:
+        return None
+    other = 1 - tail[0].operands.index(value)
+    shape, wanted = tail[0].shape(other), head.out_shape()
+    aligned = (1,) * (len(wanted) - len(shape)) + shape
+    if len(aligned) != len(wanted) or any(n != 1 for n in (aligned[0], *aligned[2:])):
+        return None
+    found = tail[0].known(other)
+    return None if found is None else np.broadcast_to(found.reshape(-1), wanted[1:2])
+
+
+def finish_of(low: Lowering, total: str, first: First | None = None, skip: int = 0) -> Finish:
     """What comes behind a sum of type `total`: what makes the operator's element of it (by default
-    its rounding), then what the cluster adds."""
+    its rounding), then what the cluster adds, without its first `skip` operators."""
     computed = low.op.out_dtype(0)
     first = first or First(_rounding(total, computed))
     body, tensors = first.body, list(first.operands)
     made = first.codes or (total if body is None else body.dtype(body.results[0]))
-    tail = low.epilogue()
+    tail = low.epilogue(skip)
     if tail is not None:
         epilogue, more = tail
         body = epilogue.body if body is None else chained(body, epilogue.body)
         tensors += more
     if body is not None:
         made = body.dtype(body.results[0])
-        body, numbers = lifted(body)
+        body, numbers = lifted(coded(body))
         shape = low.cluster.shape
         tensors += [low.constant(_scalar(n)).broadcast(shape) for n in numbers]
     operands = tuple(operand(low, t) for t in tensors)
@@ -86,6 +104,22 @@ def _rounding(total: str, computed: str) -> Body | None:
         return None
     program = Program(total)
     return program.body(program.cast(0, computed))
+
+
+def without_detour(finish: Finish) -> Finish:
+    """The same for sums in float32 that are integers below 2^24: made s32 and then float32 again,
+    they are what they were."""
+    body = finish.after.body
+    if body is None:
+        return finish
+    count = len(body.dtypes)
+    whole = {count + i for i, s in enumerate(body.steps) if s.args == (0,) and _casts(s, "s32")}
+    back = {count + i for i, s in enumerate(body.steps) if s.args[0] in whole and _casts(s, "f32")}
+    return replace(finish, after=replace(finish.after, body=needed(body, dict.fromkeys(back, 0))))
+
+
+def _casts(step: Step, to: str) -> bool:
+    return step.name == "Cast" and step.dtype == to
 
 
 # --- numbers ----------------------------------------------------------------------------------

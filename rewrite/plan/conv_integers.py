@@ -15,7 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rewrite.plan.conv_after import First, chained, finish_of
+from rewrite.plan.conv_after import (
+    Finish,
+    First,
+    added_behind,
+    chained,
+    finish_of,
+    without_detour,
+)
 from rewrite.plan.conv_dense import Dense, Products, call_conv, columns_for
 from rewrite.plan.conv_depthwise import call_depthwise, filled, packed_filters, repeated, width_of
 from rewrite.plan.conv_packing import Panels, moved_rows, packed_array, padded_bias
@@ -65,8 +72,8 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """One operator: what `call_integers` is given, weights without zero points if known, and the
-    zero point of x if known."""
+    """One operator: what `call_integers` is given, weights without zero points if known, the zero
+    point of x if known, and what is added behind the operator and made part of its bias."""
 
     places: Places
     frame: Frame
@@ -75,6 +82,10 @@ class _Given:
     first: First | None
     known: Array | None
     zero: int | None
+    behind: Array | None
+
+    def finish(self, low: Lowering, total: str, first: First | None) -> Finish:
+        return finish_of(low, total, first, 0 if self.behind is None else 1)
 
 
 def call_integers(
@@ -87,9 +98,10 @@ def call_integers(
 ) -> None:
     """`x` and `out` are (N, C, …); `first` makes the operator's elements of sums in s32."""
     known, zero = _weights(low, places), _number(low, places.x_zero)
-    given = _Given(places, frame, x, out, first, known, zero)
+    behind = added_behind(low) if first is None and places.bias < 0 else None
+    given = _Given(places, frame, x, out, first, known, zero, behind)
     width = width_of(low, low.op, frame, places.w, "f32")
-    if known is not None and width and _few(low, places, known):
+    if known is not None and width and _few(low, given, known):
         _depthwise(low, given, known, width)
         return
     groups, depth = low.op.integer("group", 1), low.op.shape(places.w)[1]
@@ -117,7 +129,7 @@ def _dense(low: Lowering, given: _Given, scheme: Scheme) -> None:
         Products(scheme.form, scheme.x, scheme.w, "s32"), source,
         windows_of(frame, source.sizes, source.channels, groups), panels,
         _packed(low, given, scheme, panels), _bias(low, given, scheme, panels),
-        finish_of(low, "s32", given.first), given.out,
+        given.finish(low, "s32", given.first), given.out,
     ))  # fmt: skip
 
 
@@ -154,7 +166,7 @@ def _filtered(low: Lowering, given: _Given, how: Filtering) -> None:
         low.ordered(x, channels_last(len(x.shape))), zero, low.constant(packed),
         _bias(low, given, scheme, panels),
     )  # fmt: skip
-    finish = finish_of(low, "s32", given.first)
+    finish = given.finish(low, "s32", given.first)
     call_winograd(low, how, given.frame, operands, finish, given.out)
 
 
@@ -293,6 +305,7 @@ def _bias(low: Lowering, given: _Given, scheme: Scheme, panels: Panels) -> Tenso
         assert not scheme.takes_bytes, "a bias that comes with the run is no part of it"
         moved_rows(low, panels, low.view(places.bias), [], target)
         return target
+    bias = given.behind if bias is None else bias
     start = np.zeros(count, np.int64) if bias is None else bias.astype(np.int64).reshape(-1)
     if scheme.takes_bytes and known is not None:
         fixed = zero or 0
@@ -306,16 +319,16 @@ def _bias(low: Lowering, given: _Given, scheme: Scheme, panels: Panels) -> Tenso
 # --- depthwise --------------------------------------------------------------------------------
 
 
-def _few(low: Lowering, places: Places, known: Array) -> bool:
+def _few(low: Lowering, given: _Given, known: Array) -> bool:
     """Whether all sums are exact in float32."""
     most = int(np.abs(known.astype(np.int64)).reshape(known.shape[0], -1).sum(1).max(initial=0))
-    bias = 0
-    if places.bias >= 0 and low.op.has(places.bias):
-        given = low.known(places.bias)
-        if given is None:
+    bias = given.behind
+    if given.places.bias >= 0 and low.op.has(given.places.bias):
+        bias = low.known(given.places.bias)
+        if bias is None:
             return False
-        bias = int(np.abs(given.astype(np.int64)).max(initial=0))
-    return 255 * most + bias < _EXACT
+    added = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    return 255 * most + added < _EXACT
 
 
 def _depthwise(low: Lowering, given: _Given, known: Array, width: int) -> None:
@@ -323,7 +336,7 @@ def _depthwise(low: Lowering, given: _Given, known: Array, width: int) -> None:
     places, x, m = given.places, given.x, known.shape[0]
     zero = _number(low, places.x_zero)
     w = low.constant(low.weights.packed(known, "depthwise", lambda a: packed_filters(a, "f32")))
-    bias = np.zeros(m, np.float64)
+    bias = np.zeros(m, np.float64) if given.behind is None else given.behind.astype(np.float64)
     if places.bias >= 0 and low.op.has(places.bias):
         found = low.known(places.bias)
         assert found is not None
@@ -336,7 +349,7 @@ def _depthwise(low: Lowering, given: _Given, known: Array, width: int) -> None:
     else:
         border = low.constant(filled("uint8" if x.dtype == "u8" else "int8", zero))
     x = repeated(low, x, m // x.shape[1])
-    finish = finish_of(low, "f32", _of_floats(given.first))
+    finish = without_detour(given.finish(low, "f32", _of_floats(given.first)))
     call_depthwise(
         low, given.frame, x, w, low.constant(bias.astype(np.float32)), finish, given.out, "f32",
         border, width,

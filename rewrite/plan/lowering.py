@@ -195,10 +195,10 @@ class Lowering:
             return self._counts[value]
         return self.new("s64", (1,))
 
-    def epilogue(self, index: int = 0) -> tuple[Epilogue, list[Tensor]] | None:
-        """What is done with each element of the head's output before it is stored."""
-        assert index == 0
-        found = epilogue_of(self.cluster)
+    def epilogue(self, skip: int = 0) -> tuple[Epilogue, list[Tensor]] | None:
+        """What is done with each element of the head's output before it is stored, without the
+        first `skip` operators, which the kernel does itself."""
+        found = epilogue_of(self.cluster, skip)
         if found is None:
             return None
         body, operands = found

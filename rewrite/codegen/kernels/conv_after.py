@@ -95,7 +95,7 @@ def is_short(after: After) -> bool:
 # Steps of a few instructions.
 _CHEAP = frozenset(
     {
-        "Abs", "Add", "Cast", "Clip", "Div", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu",
-        "Max", "Min", "Mul", "Neg", "PRelu", "Relu", "Round", "Sub",
+        "Abs", "Add", "Cast", "Clip", "Code", "Div", "HardSigmoid", "HardSwish", "Identity",
+        "LeakyRelu", "Max", "Min", "Mul", "Neg", "PRelu", "Relu", "Round", "Sub",
     }
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rewrite.ops.dtypes import to_numpy
+from rewrite.plan.coded import coded
 from rewrite.plan.lower.matmul_factors import (
     Factor,
     Right,
@@ -182,7 +183,7 @@ def _call(low: Lowering, job: _Job, right: Factor) -> None:
     left, out, scheme, tile = job.left, job.out, job.scheme, right.tile
     *batch, m, n = out.shape
     given = [_columns(low, t) for t in job.given]
-    body, scalars, numbers = lifted(job.body)
+    body, scalars, numbers = lifted(None if job.body is None else coded(job.body))
     spec = Gemm(
         form=scheme.form,
         a=scheme.a,

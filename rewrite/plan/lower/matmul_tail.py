@@ -103,7 +103,7 @@ def _renamed(step: Step, rename: Any) -> Step:
 
 
 # Steps whose constants are data of a model rather than part of a formula.
-_QUANTIZED = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear"})
+_QUANTIZED = frozenset({"Cast", "Code", "QuantizeLinear", "DequantizeLinear"})
 _LIFTED = frozenset({"Add", "Clip", "Div", "Max", "Min", "Mul", "Sub"}) | _QUANTIZED
 
 
