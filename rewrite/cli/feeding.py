@@ -20,12 +20,13 @@ from rewrite.ops.dtypes import to_numpy
 from rewrite.runtime.session import Session
 
 MOST_BYTES = 4 << 30  # of one input file
+_NPY, _ZIP = b"\x93NUM", b"PK\x03\x04"  # how files of numpy begin
 
 
 def feeds_for(session: Session, model: Path, files: Sequence[str], seed: int) -> dict[str, Any]:
     """Feeds from files, or random ones under which the model runs."""
     if files:
-        return as_declared(session, dict(_from_file(text) for text in files))
+        return as_declared(session, _from_files(files))
     proto = onnx.load(str(model), load_external_data=False)
     problem: RewriteError | NoFeedsError | None = None
     for plan in PLANS:
@@ -71,6 +72,16 @@ def as_declared(session: Session, feeds: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _from_files(files: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in files:
+        name, array = _from_file(text)
+        if name in found:
+            raise error("RW810", f"input `{name}` is given twice")
+        found[name] = array
+    return found
+
+
 def _from_file(text: str) -> tuple[str, Any]:
     name, sign, path = text.partition("=")
     if not sign or not name or not path:
@@ -79,6 +90,10 @@ def _from_file(text: str) -> tuple[str, Any]:
     try:
         if file.stat().st_size > MOST_BYTES or not file.is_file():
             raise error("RW810", "not a file of at most 4 GB", subject=path)
+        with file.open("rb") as stream:
+            if stream.read(len(_NPY)) not in (_NPY, _ZIP):
+                hint = "write it with numpy.save"
+                raise error("RW810", "this is no .npy file", subject=path, hint=hint)
         array = np.load(file, allow_pickle=False)
     except OSError as problem:
         raise error("RW810", f"cannot be read: {problem.strerror}", subject=path) from problem

@@ -30,6 +30,7 @@ COMMANDS = [
     "verify none --pairs --json no/a",
     "explain none --target generic --node y --json no/a",
     "diff none none --json no/a",
+    "run none -o no/a",
 ]
 
 

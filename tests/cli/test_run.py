@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -120,16 +122,29 @@ def test_a_session_in_a_process_of_its_own_says_why_too(folder):
         ("x", "`x` is not NAME=FILE.npy"),
         ("x=none.npy", "none.npy: error[RW810]: cannot be read: No such file or directory"),
         ("x=.", "not a file"),
-        ("x=float.onnx", "cannot be read"),
+        ("x=float.onnx", "no .npy file"),
+        ("x=cut.npy", "cannot be read"),
         ("x=many.npz", "several arrays"),
+        ("x=text.npy", "text.npy: error[RW810]: this is no .npy file"),
+        ("x=empty.npy", "empty.npy: error[RW810]: this is no .npy file"),
     ],
 )
 def test_inputs_that_cannot_be_read(folder, capsys, given, words):
     np.savez("many.npz", x=np.ones(2, np.float32))
+    Path("text.npy").write_text("1 2 3")
+    Path("empty.npy").write_text("")
+    np.save("cut.npy", np.ones(9))
+    Path("cut.npy").write_bytes(Path("cut.npy").read_bytes()[:99])
     assert main(["run", "float.onnx", "--input", given]) == 2
     told = capsys.readouterr().err
     assert "error[RW810]" in told
     assert words in told
+
+
+def test_an_input_is_given_once(folder, capsys):
+    np.save("x.npy", np.ones(2, np.float32))
+    assert main(["run", "float.onnx", "--input", "x=x.npy", "--input", "x=x.npy"]) == 2
+    assert "error[RW810]: input `x` is given twice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

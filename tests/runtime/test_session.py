@@ -193,6 +193,23 @@ def test_the_calls_people_already_have(tmp_path):
     np.testing.assert_array_equal(found.s, s)
 
 
+def test_a_backend_takes_no_more_inputs_than_there_are():
+    with pytest.raises(RewriteError, match="3 inputs are given, the model has 2"):
+        rewrite.backend.prepare(model(ADD)).run([x_of(3, 4), x_of(4), x_of(4)])
+
+
+def test_a_backend_runs_one_node():
+    clip = onnx.helper.make_node("Clip", ["x", "", "most"], ["y"])
+    x = x_of(3, 4)
+    (y,) = rewrite.backend.run_node(clip, [x, np.array(0.5, np.float32)])
+    np.testing.assert_array_equal(y, np.minimum(x, np.float32(0.5)))
+    (y,) = rewrite.backend.run_node(onnx.helper.make_node("Softmax", ["x"], ["y"], axis=0), [x],
+                                    opset_version=11)  # fmt: skip
+    assert abs(y.sum() - 1) < 1e-6  # all dimensions from the axis on were one
+    words = onnx.helper.make_node("Identity", ["x"], ["y"])
+    assert rewrite.backend.run_node(words, [np.array(["a", "b"])]).y.tolist() == ["a", "b"]
+
+
 def test_inputs_and_outputs_are_told_as_onnxruntime_tells_them():
     onnxruntime = pytest.importorskip("onnxruntime")
     text = """g (float[N,4] x, float16[2] h, int64[?] i, bool b, string[1] s, double[M] d)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewrite.cli.console import Tell, add_inputs, number_from, working
+from rewrite.cli.console import Tell, add_inputs, check_places, number_from, working
 from rewrite.errors import error, visible
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rewrite.cli.feeding import feeds_for
     from rewrite.execution import compile_model
 
+    check_places(arguments.output)
     target = None if arguments.target == "none" else arguments.target
     with working(f"running {arguments.model.name}") as tell:
         session = compile_model(
@@ -90,7 +91,8 @@ def _told(value: Any) -> str:
     shape = "x".join(map(str, value.shape)) or "scalar"
     first = ", ".join(str(v) for v in value.reshape(-1)[:4])  # as long as their type needs
     more = ", ..." if value.size > 4 else ""
-    return f"{value.dtype} {shape} [{first}{more}]"
+    kind = "string" if value.dtype.kind in "OU" else value.dtype
+    return f"{kind} {shape} [{first}{more}]"
 
 
 def _profile(session: Session, feeds: Mapping[str, Any]) -> list[str]:
