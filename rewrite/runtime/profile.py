@@ -54,6 +54,10 @@ class Profile:
     def flops(self) -> int:
         return sum(row.flops for row in self.rows)
 
+    def __str__(self) -> str:
+        """The table that `rewrite run --profile` prints."""
+        return table(self).rstrip("\n")
+
     def slowest(self, count: int) -> tuple[Row, ...]:
         return tuple(sorted(self.rows, key=lambda row: -row.nanoseconds)[:count])
 
@@ -120,7 +124,7 @@ def _cells(row: Row, is_part: bool) -> tuple[str, ...]:
 def _total(profile: Profile) -> tuple[str, ...]:
     seconds = profile.nanoseconds / 1e9
     return (
-        f"{len(profile.rows)} kernels",
+        f"{len(profile.rows)} {'kernel' if len(profile.rows) == 1 else 'kernels'}",
         duration(profile.nanoseconds),
         f"{1:.1%}" if profile.nanoseconds else f"{0:.1%}",
         size(profile.bytes),

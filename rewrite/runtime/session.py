@@ -52,6 +52,14 @@ class Port:
         name = self.type.dtype if self.type is not None else None
         return None if name is None else to_numpy(name)
 
+    def __str__(self) -> str:
+        """`x: float32[N,3]`."""
+        if self.dtype is None:
+            return self.name
+        sizes = () if self.shape is None else self.shape
+        shape = ",".join("?" if n is None else str(n) for n in sizes)
+        return f"{self.name}: {self.dtype}[{shape}]" if sizes else f"{self.name}: {self.dtype}"
+
     @property
     def shape(self) -> tuple[int | str | None, ...] | None:
         """A size that has a name is that name, any other that is not fixed None."""
@@ -114,6 +122,11 @@ class Session:
             Port(name, type_)
             for name, type_ in zip(program.output_names, program.output_types, strict=True)
         )
+
+    def __repr__(self) -> str:
+        """What goes in and what comes out, in one line."""
+        given, made = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<Session{' (closed)' if self._closed else ''}: {given} -> {made}>"
 
     @property
     def is_large(self) -> bool:
@@ -306,8 +319,8 @@ class Session:
         `feeds` None: those of the latest run. Control flow counts as a row of its own, and the
         kernels inside it as rows too.
         """
-        if runs < 1:
-            raise error("RW806", f"a profile needs at least one run, not {runs}")
+        if not isinstance(runs, int) or runs < 1:
+            raise error("RW806", f"a profile needs one run or more, not {runs!r}")
         given = self._latest if feeds is None else feeds
         if given is None:
             raise error("RW806", "nothing has run yet", hint="give feeds: session.profile(feeds)")

@@ -171,6 +171,27 @@ def test_strict_sessions_refuse_what_has_no_kernel():
     assert caught.value.diagnostics[0].code == "RW804"
 
 
+def test_a_session_says_what_it_takes():
+    text = """g (float[N,3] x, seq(int64) q, string[2] s) => (bool[?] y, float z)
+    { t = ReduceMax(x) z = Squeeze(t) y = IsNaN(x) }"""
+    with rewrite.compile(model(text, 13), target=None) as made:
+        told = "x: float32[N,3], q, s: object[2] -> y: bool[N,3], z: float32"
+        assert repr(made) == f"<Session: {told}>"
+    assert repr(made) == f"<Session (closed): {told}>"
+
+
+@pytest.mark.parametrize("runs", [0, -1, "all", 1.5])
+def test_a_profile_is_of_a_number_of_runs(session, runs):
+    with pytest.raises(RewriteError, match="one run or more"):
+        session.profile({"x": x_of(3, 4), "b": x_of(4)}, runs)
+
+
+def test_a_profile_is_printed_as_a_table(session):
+    lines = str(session.profile({"x": x_of(3, 4), "b": x_of(4)}, 1)).splitlines()
+    assert lines[0].split()[:3] == ["kernel", "time", "share"]
+    assert len(lines) == 2 + len(session.plan[0].calls)
+
+
 def test_a_profile_says_what_was_moved(session):
     x, b = x_of(3, 4), x_of(4)
     session.run({"x": x, "b": b})
