@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rewrite.plan.body import join, place
+from rewrite.plan.coded import coded
 from rewrite.plan.instance import Instance
 from rewrite.plan.tensor import Tensor
 from rewrite.plan.view import View
@@ -22,7 +23,8 @@ def lower_pointwise(low: Lowering, op: Instance) -> None:
     del op
     cluster = low.cluster
     results = [output.value for output in cluster.outputs]
-    body, operands = join(cluster.members, results=[v for v in results if v is not None])
+    joined, operands = join(cluster.members, results=[v for v in results if v is not None])
+    body = coded(joined)
     shape = cluster.shape
     given = [place(o, i, _operand(low, o, i), shape) for o, i in operands]
     order = _order(given, shape)

@@ -78,6 +78,27 @@ def test_a_step_that_is_wanted_elsewhere_stays():
     assert coded(both).results == (2, 3)
 
 
+@pytest.mark.parametrize("minus", ["Add", "Sub"])
+@pytest.mark.parametrize(("zero", "taken"), [(3.0, 3), (0.0, 0), (3.0, 2), (3.0, -3)])
+def test_a_float_of_the_code_is_the_rounded_number(minus, zero, taken):
+    """Where as much is taken off as was added, and only then."""
+    body = chain(-zero, 252.0, zero)
+    number = Constant("s32", -taken if minus == "Add" else taken)
+    more = (
+        Step("", "Cast", (4,), "s32"), Step("", minus, (5, number), "s32"),
+        Step("", "Cast", (6,), "f32"), Step("", "Mul", (7, 7), "f32"),
+    )  # fmt: skip
+    found = coded(Body(body.dtypes, body.steps + more, (8,)))
+    names = [s.name for s in found.steps]
+    if zero == taken:
+        assert names == ["Clip", "Round", "Mul"]
+    else:
+        assert names == [NAME, "Cast", minus, "Cast", "Mul"]
+    x = np.linspace(-300, 300, 997, dtype=np.float32)
+    wanted = np.rint(np.clip(x, np.float32(-zero), np.float32(252))) + np.float32(zero - taken)
+    assert np.array_equal(run_body(found, [x])[0], wanted * wanted)
+
+
 @ISAS
 @pytest.mark.parametrize(
     ("low", "high", "zero", "to"),
