@@ -30,11 +30,13 @@ from rewrite.ops.call import (
 )
 from rewrite.ops.dims import SizeError
 from rewrite.ops.dtypes import from_type_string
+from rewrite.ops.microsoft_operands import check_microsoft
 from rewrite.ops.operands import check
 from rewrite.schema import UNKNOWN, OperandSchema, OpSchema, Shape, Type
 
 __all__ = ["InferenceError", "infer"]
 
+MICROSOFT = "com.microsoft"
 ABSENT = ""  # in a row of element types: the operand is not given
 
 DtypeRow = tuple[str | None, ...]
@@ -79,6 +81,8 @@ def infer(
         call = Call(opset, inputs, attributes, constant, n_outputs, fresh, symbols)
         if not domain:
             check(name, call)
+        elif domain == MICROSOFT:
+            check_microsoft(name, call)
         return _complete(entry, key, entry.rule(call), n_outputs)
     except SizeError as error:
         raise InferenceError(f"{name}: {error}") from error

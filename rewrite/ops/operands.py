@@ -114,7 +114,7 @@ def _told(shape: Shape) -> str:
     return "[" + ", ".join("?" if str(n).startswith("?") else str(n) for n in shape) + "]"
 
 
-def _one_of(call: Call, index: int, size: Dim | None, what: str) -> None:
+def one_of(call: Call, index: int, size: Dim | None, what: str) -> None:
     """A scalar, one element, or `size` of them."""
     shape = call.shape(index) if call.has(index) else None
     if shape is None or len(shape) == 0:
@@ -126,7 +126,7 @@ def _one_of(call: Call, index: int, size: Dim | None, what: str) -> None:
         call.fail(f"{what} has {n} elements, not {size}")
 
 
-def _size(call: Call, index: int, axis: int) -> Dim | None:
+def size_at(call: Call, index: int, axis: int) -> Dim | None:
     shape = call.shape(index)
     return shape[axis] if shape and -len(shape) <= axis < len(shape) else None
 
@@ -148,23 +148,23 @@ def _lp_normalization(call: Call) -> None:
 
 
 def _conv(call: Call) -> None:
-    weights = _size(call, 1, 0)
+    weights = size_at(call, 1, 0)
     fit(call, 2, "filters", {} if weights is None else {"filters": weights})
 
 
 def _conv_integer(call: Call) -> None:
-    _one_of(call, 3, _size(call, 1, 0), "the zero point of the weights")
+    one_of(call, 3, size_at(call, 1, 0), "the zero point of the weights")
 
 
 def _qlinear_conv(call: Call) -> None:
-    filters = _size(call, 3, 0)
-    _one_of(call, 4, filters, "the scale of the weights")
-    _one_of(call, 5, filters, "the zero point of the weights")
+    filters = size_at(call, 3, 0)
+    one_of(call, 4, filters, "the scale of the weights")
+    one_of(call, 5, filters, "the zero point of the weights")
     fit(call, 8, "filters", {} if filters is None else {"filters": filters})
 
 
 def _conv_transpose(call: Call) -> None:
-    group, channels, filters = call.integer("group", 1), _size(call, 1, 0), _size(call, 1, 1)
+    group, channels, filters = call.integer("group", 1), size_at(call, 1, 0), size_at(call, 1, 1)
     if isinstance(channels, int) and channels % group:
         call.fail(f"{channels} channels in {group} groups")
     if filters is not None:
@@ -181,7 +181,7 @@ def _deform_conv(call: Call) -> None:
     groups = call.integer("offset_group", 1)
     places = dims.mul(groups, dims.mul(shape[2], shape[3]))
     sizes: Sizes = {"filters": shape[0], "masks": places, "offsets": dims.mul(2, places)}
-    channels = _size(call, 0, 1)
+    channels = size_at(call, 0, 1)
     if isinstance(channels, int) and channels % groups:
         call.fail(f"{channels} channels in {groups} groups of offsets")
     fit(call, 0, "batch _ _ _", sizes)
@@ -194,7 +194,7 @@ def _matmul_integer(call: Call) -> None:
     for index, axis, what in ((2, -2, "rows of A"), (3, -1, "columns of B")):
         shape = call.shape(index) if call.has(index) else None
         if shape is not None and len(shape) == 1:
-            _one_of(call, index, _size(call, index - 2, axis), f"the zero point of {what}")
+            one_of(call, index, size_at(call, index - 2, axis), f"the zero point of {what}")
 
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -210,7 +210,7 @@ def _recurrent(name: str) -> Rule:
     def rule(call: Call) -> None:
         directions = 2 if call.text("direction", "forward") == "bidirectional" else 1
         sizes: Sizes = {"directions": directions}
-        hidden = call.integer("hidden_size", 0) or _size(call, 2, 2)
+        hidden = call.integer("hidden_size", 0) or size_at(call, 2, 2)
         if hidden is not None:
             gates = dims.mul(hidden, _GATES[name])
             sizes |= {"hidden": hidden, "gates": gates, "biases": dims.mul(gates, 2)}
@@ -251,7 +251,7 @@ def _attention(call: Call) -> None:
         (4, "batch heads past head"), (5, "batch heads past values"), (6, "batch"),
     ):  # fmt: skip
         fit(call, index, pattern, sizes)
-    heads, shared = _size(call, 0, 1), _size(call, 1, 1)
+    heads, shared = size_at(call, 0, 1), size_at(call, 1, 1)
     if isinstance(heads, int) and isinstance(shared, int) and (not shared or heads % shared):
         call.fail(f"{heads} heads of queries for {shared} of keys")
     total = sizes.get("keys")
@@ -343,8 +343,8 @@ def _gather_nd(call: Call) -> None:
 
 
 def _clip(call: Call) -> None:
-    _one_of(call, 1, 1, "the least number")
-    _one_of(call, 2, 1, "the largest number")
+    one_of(call, 1, 1, "the least number")
+    one_of(call, 2, 1, "the largest number")
 
 
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
@@ -366,7 +366,7 @@ def _einsum(call: Call) -> None:
 
 
 def _dft(call: Call) -> None:
-    last = _size(call, 0, -1)
+    last = size_at(call, 0, -1)
     if isinstance(last, int) and last not in (1, 2):
         call.fail(f"numbers of {last} parts, not of 1 or 2")
 
