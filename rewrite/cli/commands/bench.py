@@ -1,8 +1,8 @@
 """Time a model here, against other runtimes.
 
 Each runtime has a process of its own; they take turns, so that all meet the same
-moments of a busy machine. Prints medians, quartiles, and how many times longer than
-ours a runtime takes.
+moments of a busy machine. Prints medians and quartiles of a run, the time from the
+file to the first result, and how many times longer than ours a run takes.
 """
 
 from __future__ import annotations
