@@ -67,12 +67,15 @@ def contract(
     vectors: int,
     stride: Int | None = None,
     unroll: int | None = None,
+    ahead: Value | None = None,
 ) -> list[Value]:
     """`steps` steps along K; accumulators row by row, `vectors` of each.
 
-    `stride`: bytes from one step of the panel to the next, where its steps are not dense.
+    `stride`: bytes from one step of the panel to the next, where its steps are not dense. `ahead`:
+    bytes from the panel to the one that is used next: weights are read from memory once per run,
+    and come while this panel is used again and again.
     """
-    loop = _Loop(f, product, list(rows), vectors, stride)
+    loop = _Loop(f, product, list(rows), vectors, stride, ahead)
     chains = chains_for(isa, len(rows), vectors)
     if unroll is None:
         # Twelve sums in narrow vectors leave no room for what a loop costs; others do.
@@ -93,6 +96,12 @@ def contract(
     return found
 
 
+def _ask(f: Function, place: Value) -> None:
+    """For a line of data, into the second level of the cache."""
+    f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    f.do(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 2, i32 1)")
+
+
 def _split(f: Function, steps: Int, unroll: int) -> tuple[Int, Int]:
     """How many unrolled turns, and how many steps are left."""
     if unroll == 1:
@@ -107,6 +116,7 @@ class _Loop:
     rows: list[Row]
     vectors: int
     stride: Int | None
+    ahead: Value | None
 
     def turn(self, carried: Sequence[Value], unroll: int, chains: int) -> list[Value]:
         """`unroll` steps; step u adds to set u modulo `chains`."""
@@ -133,6 +143,9 @@ class _Loop:
         size = product.panel_bytes
         first = u * self.vectors * size if self.stride is None else 0
         b = [product.load_panel(f, f.at(panel, first + v * size)) for v in range(self.vectors)]
+        if self.ahead is not None:
+            for v in range(self.vectors):
+                _ask(f, f.at(f.at(panel, self.ahead), first + v * size))
         found: list[Value] = []
         for r, row in enumerate(self.rows):
             pointer = walk[row.pointer]

@@ -146,11 +146,16 @@ def _tile_function(k: Kernel, spec: Conv, product: Product, end: _End, height: i
     offsets = [_index(f, starts, r) for r in range(height)]
     bias = [f.load(type_, f.at(f.arg("bias"), v * size)) for v in range(spec.vectors)]
 
+    next_panel = f.mul(f.arg("tap_bytes"), f.arg("taps"))
+
     def tap(number: Value, *sums: Value) -> list[Value]:
         walk = f.at(f.arg("x"), _index(f, f.arg("offsets"), number) * BYTES[spec.x])
         rows = [Row(walk, offset, BYTES[spec.x]) for offset in offsets]
         panel = f.at(f.arg("w"), number * f.arg("tap_bytes"))
-        return contract(f, isa, product, rows, panel, f.arg("steps"), sums, spec.vectors, unroll=1)
+        return contract(
+            f, isa, product, rows, panel, f.arg("steps"), sums, spec.vectors, unroll=1,
+            ahead=next_panel,
+        )  # fmt: skip
 
     sums = f.loop(0, f.arg("taps"), tap, bias * height)
     end.tile(f, sums, height)

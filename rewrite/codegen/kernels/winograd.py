@@ -243,7 +243,10 @@ def _product_function(k: Kernel, spec: Winograd, types: Types, height: int) -> F
     def place(_: Value, v: Value, w: Value, sums: Value) -> list[Value]:
         rows = spaced_rows(f, v, depth, height)
         start = [zero] * count
-        found = contract(f, k.isa, product, rows, w, f.arg("steps"), start, spec.vectors)
+        found = contract(
+            f, k.isa, product, rows, w, f.arg("steps"), start, spec.vectors,
+            ahead=f.arg("w_place"),
+        )  # fmt: skip
         for i, value in enumerate(found):
             f.store(value, f.at(sums, i * lanes * 4))
         return [f.at(v, f.arg("v_place")), f.at(w, f.arg("w_place")),
