@@ -242,16 +242,30 @@ def _functions(call: Call, directions: int, count: int) -> None:
 
 
 def _attention(call: Call) -> None:
-    """Of four dimensions: queries, keys and values; what has gone before; the mask."""
-    if any(call.shape(i) is None or len(call.shape(i) or ()) != 4 for i in range(3)):
+    """Queries, keys and values; what has gone before; the mask."""
+    shapes = [call.shape(i) for i in range(3)]
+    ranks = {len(shape) for shape in shapes if shape is not None}
+    if len(ranks) > 1:
+        call.fail("queries, keys and values are of several ranks")
+    if None in shapes:
         return
     sizes: Sizes = {}
-    for index, pattern in (
-        (0, "batch _ queries head"), (1, "batch heads keys head"), (2, "batch heads keys values"),
-        (4, "batch heads past head"), (5, "batch heads past values"), (6, "batch"),
-    ):  # fmt: skip
+    if ranks == {4}:
+        inputs = ("batch _ queries head", "batch heads keys head", "batch heads keys values")
+        heads, shared = size_at(call, 0, 1), size_at(call, 1, 1)
+    else:
+        inputs = ("batch queries _", "batch keys _", "batch keys _")
+        heads, shared = call.integer("q_num_heads", 0), call.integer("kv_num_heads", 0)
+        if heads < 1 or shared < 1:
+            call.fail(f"{heads} heads of queries, {shared} of keys")
+        sizes["heads"] = shared
+        for index, count, name in ((0, heads, "head"), (1, shared, "head"), (2, shared, "values")):
+            head = dims.quotient([size_at(call, index, 2) or 0], [count])
+            sizes[name] = dims.same_dim(sizes.get(name, head), head)
+    before = ("batch heads past head", "batch heads past values")
+    for index, pattern in ((0, inputs[0]), (1, inputs[1]), (2, inputs[2]), (4, before[0]),
+                           (5, before[1]), (6, "batch")):  # fmt: skip
         fit(call, index, pattern, sizes)
-    heads, shared = size_at(call, 0, 1), size_at(call, 1, 1)
     if isinstance(heads, int) and isinstance(shared, int) and (not shared or heads % shared):
         call.fail(f"{heads} heads of queries for {shared} of keys")
     total = sizes.get("keys")
