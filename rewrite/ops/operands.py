@@ -7,10 +7,11 @@ take all this for granted: they read as many elements as the first operand tells
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from rewrite.ops import dims
 from rewrite.ops.call import Call
+from rewrite.ops.words import check_words
 from rewrite.schema import Dim, Shape
 
 Rule = Callable[[Call], None]
@@ -22,67 +23,10 @@ REST = "*"  # last in a pattern: any further dimensions
 
 def check(name: str, call: Call) -> None:
     """Raises where operands or attributes cannot be right."""
-    for attribute, words in _WORDS.get(name, {}).items():
-        word = call.text(attribute, "")
-        if word and word not in words:
-            call.fail(f"{attribute} is `{word}`, not one of {', '.join(words)}")
-    for attribute in _POSITIVE.get(name, ()):
-        if call.integer(attribute, 1) < 1:
-            call.fail(f"{attribute} is {call.integer(attribute, 1)}")
+    check_words(name, call)
     rule = _RULES.get(name)
     if rule is not None:
         rule(call)
-
-
-# --- attributes --------------------------------------------------------------------------------
-
-_PADDING = {"auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")}
-_DIRECTION = {"direction": ("forward", "reverse", "bidirectional")}
-_REDUCTION = {"reduction": ("none", "add", "mul", "max", "min")}
-_LOSS = {"reduction": ("none", "sum", "mean")}
-
-_WORDS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    **dict.fromkeys(
-        ("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"),
-        _PADDING,
-    ),
-    **dict.fromkeys(("RNN", "GRU", "LSTM"), _DIRECTION),
-    **dict.fromkeys(("ScatterElements", "ScatterND"), _REDUCTION),
-    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _LOSS),
-    "BitShift": {"direction": ("LEFT", "RIGHT")},
-    "DepthToSpace": {"mode": ("DCR", "CRD")},
-    "Gelu": {"approximate": ("none", "tanh")},
-    "GridSample": {
-        "mode": ("linear", "nearest", "cubic", "bilinear", "bicubic"),
-        "padding_mode": ("zeros", "border", "reflection"),
-    },
-    "Pad": {"mode": ("constant", "reflect", "edge", "wrap")},
-    "Resize": {
-        "mode": ("nearest", "linear", "cubic"),
-        "coordinate_transformation_mode": (
-            "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-            "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize",
-        ),
-        "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
-        "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
-    },
-    "RoiAlign": {
-        "mode": ("avg", "max"),
-        "coordinate_transformation_mode": ("half_pixel", "output_half_pixel"),
-    },
-    "TensorScatter": {"mode": ("linear", "circular")},
-    "Upsample": {"mode": ("nearest", "linear")},
-}  # fmt: skip
-
-_POSITIVE: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("RNN", "GRU", "LSTM"), ("hidden_size",)),
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "ConvTranspose"), ("group",)),
-    **dict.fromkeys(("LpPool", "GlobalLpPool"), ("p",)),
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), ("blocksize",)),
-    "DeformConv": ("group", "offset_group"),
-    "GroupNormalization": ("num_groups",),
-    "LRN": ("size",),
-}
 
 
 # --- shapes ------------------------------------------------------------------------------------
@@ -301,6 +245,8 @@ def _non_max_suppression(call: Call) -> None:
     sizes: Sizes = {}
     fit(call, 0, "batch boxes 4", sizes)
     fit(call, 1, "batch _ boxes", sizes)
+    for index in (2, 3, 4):
+        one_of(call, index, 1, f"operand {index}")
 
 
 def _loss(call: Call) -> None:
@@ -354,6 +300,63 @@ def _gather_nd(call: Call) -> None:
         return
     for n, m in zip(data[:batch], indices[:batch], strict=False):
         dims.same_dim(n, m)
+
+
+def _channels(*parameters: int) -> Rule:
+    """One number for each channel."""
+
+    def rule(call: Call) -> None:
+        channels = size_at(call, 0, 1)
+        sizes: Sizes = {} if channels is None else {"channels": channels}
+        for index in parameters:
+            fit(call, index, "channels", sizes)
+
+    return rule
+
+
+def _batch_normalization(call: Call) -> None:
+    x = call.shape(0)
+    if x is not None and len(x) > 1:  # of one dimension: one channel
+        _channels(1, 2, 3, 4)(call)
+
+
+def _group_normalization(call: Call) -> None:
+    if call.opset >= 21:
+        _channels(1, 2)(call)
+    else:
+        groups = call.integer("num_groups", 1)
+        for index in (1, 2):
+            fit(call, index, "groups", {"groups": groups})
+
+
+def _prelu(call: Call) -> None:
+    x, slope = call.shape(0), call.shape(1)
+    if x is None or slope is None:
+        return
+    if len(slope) > len(x):
+        call.fail(f"a slope of rank {len(slope)} for a tensor of rank {len(x)}")
+    for n, m in zip(reversed(x), reversed(slope), strict=False):
+        if isinstance(n, int) and isinstance(m, int) and m not in (1, n):
+            call.fail(f"a slope of {m} for {n} elements")
+
+
+def _one_hot(call: Call) -> None:
+    one_of(call, 1, 1, "the depth")
+    fit(call, 2, "2", {})
+
+
+def _pad(call: Call) -> None:
+    one_of(call, 2, 1, "what is put around")
+
+
+def _compress(call: Call) -> None:
+    fit(call, 1, "places", {})
+
+
+def _slice(call: Call) -> None:
+    sizes: Sizes = {}
+    for index in range(1, 5):
+        fit(call, index, "axes", sizes)
 
 
 def _clip(call: Call) -> None:
@@ -413,7 +416,9 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
     **{name: _recurrent(name) for name in _GATES},
     "Attention": _attention,
+    "BatchNormalization": _batch_normalization,
     "Clip": _clip,
+    "Compress": _compress,
     "Conv": _conv,
     "ConvInteger": _conv_integer,
     "ConvTranspose": _conv_transpose,
@@ -423,11 +428,17 @@ _RULES: Mapping[str, Rule] = {
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "GridSample": _grid_sample,
+    "GroupNormalization": _group_normalization,
+    "InstanceNormalization": _channels(1, 2),
     "LpNormalization": _lp_normalization,
     "MatMulInteger": _matmul_integer,
     "NonMaxSuppression": _non_max_suppression,
+    "OneHot": _one_hot,
+    "PRelu": _prelu,
+    "Pad": _pad,
     "QLinearConv": _qlinear_conv,
     "Resize": _resize,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
+    "Slice": _slice,
 }

@@ -6,9 +6,11 @@ values that go in and come out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from rewrite.errors import error
 from rewrite.plan import memory, registry
 from rewrite.plan.cluster import Cluster
 from rewrite.plan.fusion import clusters
@@ -60,7 +62,8 @@ def plan_segment(
         low.define(number, Tensor(Buffer("input", view.bytes, index), view))
     outputs, views, trims = _outputs(low, made, known, needed, bounds)
     for cluster in clusters(ops, needed, fuse):
-        low.lower(cluster, _lowering(cluster))
+        with _refusing(cluster.head):
+            low.lower(cluster, _lowering(cluster))
     low.finish()
     arena_bytes = memory.place(low.drafts)
     plan = Plan(
@@ -71,6 +74,21 @@ def plan_segment(
         outputs=tuple(views),
     )
     return Segment(plan, tuple(inputs), tuple(outputs), tuple(trims))
+
+
+@contextmanager
+def _refusing(op: Instance) -> Iterator[None]:
+    """Lowerings take for granted what an operator asks of its operands. A model need not keep to
+    it, and what no check before has seen fails here in some way: an error of that node."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as problem:
+        raise error(
+            "RW802",
+            f"{op.name} does not take these operands: {problem or type(problem).__name__}",
+            hint="look at the shapes of its operands and at its attributes",
+            subject=op.node,
+        ) from problem
 
 
 def _lowering(cluster: Cluster) -> registry.Lower:

@@ -12,6 +12,7 @@ from onnx import helper
 from rewrite.errors import RewriteError
 from rewrite.graph import io
 from rewrite.ops.infer import InferenceError, infer
+from rewrite.plan import segment
 from rewrite.runtime.session import Session
 from rewrite.schema import Type
 from tests.plan.conv_models import model_of
@@ -51,6 +52,16 @@ WRONG: list[tuple[str, Sequence[str | None], Mapping[str, Any], str]] = [
      "2 elements, not 3"),
     ("MatMulInteger", ["u8 3,5", "u8 5,3", "u8 2"], {}, "2 elements, not 3"),
     ("DeformConv", ["f32 1,2,5,5", "f32 3,2,2,2", "f32 1,6,4,4"], {}, "`offsets` is 6, not 8"),
+    ("BatchNormalization", [X, "f32 2", "f32 2", "f32 3", "f32 2"], {}, "`channels` is 3, not 2"),
+    ("InstanceNormalization", [X, "f32 3", "f32 2"], {}, "`channels` is 3, not 2"),
+    ("GroupNormalization", ["f32 1,4,6", "f32 2", "f32 4"], {"num_groups": 2}, "is 2, not 4"),
+    ("PRelu", [X, "f32 3,1,1"], {}, "a slope of 3 for 2"),
+    ("OneHot", ["s64 3", "s64 2", "f32 2"], {}, "the depth has 2 elements"),
+    ("OneHot", ["s64 3", "s64", "f32 3"], {}, "a dimension is 3, not 2"),
+    ("Pad", [X, "s64 8", "f32 2"], {}, "2 elements, not 1"),
+    ("Compress", [X, "bool"], {}, "is not [places]"),
+    ("Slice", [X, "s64 2", "s64 2", "s64 1"], {}, "`axes` is 1, not 2"),
+    ("NonMaxSuppression", ["f32 1,5,4", "f32 1,2,5", "s64 2"], {}, "2 elements, not 1"),
     ("LpPool", [X], {"kernel_shape": [2, 2], "p": 0}, "p is 0"),
     ("LRN", [X], {"size": 0}, "size is 0"),
     ("LpNormalization", [X], {"p": 3}, "p is 3"),
@@ -112,6 +123,9 @@ def test_what_does_not_fit(
 
 RIGHT: list[tuple[str, int, Sequence[str | None], Mapping[str, Any]]] = [
     ("Softmax", 11, ["f32 3"], {"axis": 1}),  # of no dimension: one element in each row
+    ("BatchNormalization", 15, ["f32 5", "f32 1", "f32 1", "f32 1", "f32 1"], {}),
+    ("GroupNormalization", 18, ["f32 1,4,6", "f32 2", "f32 2"], {"num_groups": 2}),
+    ("PRelu", 16, ["f32 N,C,6", "f32 D,1"], {}),
     ("Conv", 22, ["f32 N,2,H,6", "f32 M,2,3,3", "f32 M"], {}),
     ("LSTM", 22, ["f32 S,B,3", "f32 1,20,3", "f32 1,20,5", None, "s32 C", "f32 1,B,5"],
      {"hidden_size": 5}),
@@ -150,3 +164,20 @@ def test_a_session_refuses_and_can_be_used_again() -> None:
             assert caught.value.diagnostics[0].code == "RW802"
         found = session.run({"x": x, "b": np.arange(3, dtype=np.float32)})["y"]
     assert np.array_equal(found[0, :, 0, 0], [18, 19, 20])
+
+
+def test_what_no_check_sees_is_an_error_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lowering that meets what it takes for granted not to be there."""
+
+    def lower(low: object, op: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr(segment, "_lowering", lambda cluster: lower)
+    x = np.ones(3, np.float32)
+    model = model_of([helper.make_node("Relu", ["x"], ["y"], name="n")], {"x": x}, {})
+    with Session(io.load(model)) as session, pytest.raises(RewriteError) as caught:
+        session.run({"x": x})
+    (told,) = caught.value.diagnostics
+    assert told.code == "RW802"
+    assert told.message == "Relu does not take these operands: tuple index out of range"
+    assert told.subject == "n"
