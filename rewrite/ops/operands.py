@@ -349,6 +349,21 @@ def _pad(call: Call) -> None:
     one_of(call, 2, 1, "what is put around")
 
 
+def _affine_grid(call: Call) -> None:
+    rank = call.length_of(1)
+    sizes = call.integers_of(1)
+    if rank is None:
+        return
+    if rank not in (4, 5):
+        call.fail(f"a grid for a tensor of rank {rank}")
+    fit(call, 0, f"batch {rank - 2} {rank - 1}", {} if sizes is None else {"batch": sizes[0]})
+
+
+def _mel_weights(call: Call) -> None:
+    for index in range(5):
+        one_of(call, index, 1, f"operand {index}")
+
+
 def _compress(call: Call) -> None:
     fit(call, 1, "places", {})
 
@@ -415,6 +430,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _loss),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantize),
     **{name: _recurrent(name) for name in _GATES},
+    "AffineGrid": _affine_grid,
     "Attention": _attention,
     "BatchNormalization": _batch_normalization,
     "Clip": _clip,
@@ -432,6 +448,7 @@ _RULES: Mapping[str, Rule] = {
     "InstanceNormalization": _channels(1, 2),
     "LpNormalization": _lp_normalization,
     "MatMulInteger": _matmul_integer,
+    "MelWeightMatrix": _mel_weights,
     "NonMaxSuppression": _non_max_suppression,
     "OneHot": _one_hot,
     "PRelu": _prelu,

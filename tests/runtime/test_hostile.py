@@ -190,6 +190,14 @@ def test_ranges_without_end(dtype: type, bounds: tuple[float, ...], code: str) -
     assert refused(text, feeds).diagnostics[0].code == code
 
 
+def test_no_samples_in_a_second() -> None:
+    text = """g (int64 b, int64 n, int64 r, float l, float h) => (float[A,B] y)
+        { y = MelWeightMatrix(b, n, r, l, h) }"""
+    feeds: dict[str, Any] = {"b": np.array(5), "n": np.array(32), "r": np.array(0)}
+    feeds |= {"l": np.array(20, np.float32), "h": np.array(3800, np.float32)}
+    refused(text, feeds)
+
+
 @pytest.mark.parametrize(("step", "length"), [(0, 4), (-5, 4), (2, 0), (2, -3)])
 def test_frames_without_length(step: int, length: int) -> None:
     text = """g (float[1,8,1] x, int64 s, int64 l) => (float[A,B,C,2] y)

@@ -188,9 +188,11 @@ def mel_weight_matrix(low: Lowering, op: Instance) -> None:
 
 @refuses("MelWeightMatrix")
 def mel_refusal(op: Instance) -> str | None:
-    """Bins beyond the spectrum have no row."""
+    """Bins beyond the spectrum have no row; without a rate there are no bins."""
     if any(not op.is_known(i) for i in range(5)):
         return None
     _, length, rate, _, highest = (np.asarray(op.known(i)).item() for i in range(5))
+    if rate <= 0:
+        return f"a sampling rate of {rate}"
     beyond = (length + 1) * highest / rate >= op.out_shape()[0] + 1
     return "bins beyond the spectrum" if beyond else None
