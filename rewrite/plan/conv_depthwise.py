@@ -105,8 +105,10 @@ def call_depthwise(
     total: str,
     border: Tensor,
     width: int,
+    shifted: bool = True,
 ) -> None:
-    """`x` and `out` lie in channels-last order and have the same channels."""
+    """`x` and `out` lie in channels-last order and have the same channels. `shifted`: whether the
+    elements of `border` are other than 0."""
     images, channels = out.shape[:2]
     if out.view.size == 0:
         return
@@ -115,7 +117,7 @@ def call_depthwise(
     block = block_of(low, out_width)
     spec = Depthwise(
         x.dtype, total, frame.kernel[2], frame.strides[2], frame.dilations[2], block,
-        channels % low.machine.lanes(total), finish.after, width,
+        channels % low.machine.lanes(total), finish.after, width, shifted,
     )  # fmt: skip
     rows_at_once = frame.kernel[1] * frame.dilations[1] * x_width * BYTES[x.dtype]
     lanes = low.machine.lanes(total)

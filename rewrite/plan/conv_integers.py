@@ -352,7 +352,7 @@ def _depthwise(low: Lowering, given: _Given, known: Array, width: int) -> None:
     finish = without_detour(given.finish(low, "f32", _of_floats(given.first)))
     call_depthwise(
         low, given.frame, x, w, low.constant(bias.astype(np.float32)), finish, given.out, "f32",
-        border, width,
+        border, width, zero != 0,
     )  # fmt: skip
 
 

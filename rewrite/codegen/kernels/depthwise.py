@@ -156,7 +156,8 @@ class _Block:
         parameters = [*_COMMON, *operands, ("i64", "first"), ("i64", "last")]
         self.f = k.module.function(self.name, parameters, internal=True)
         f = self.f
-        self.zero = self.converted(f.arg("fill")) if spec.x[0] in "us" else None
+        self.codes = spec.x[0] in "us"
+        self.zero = self.converted(f.arg("fill")) if self.codes and spec.shifted else None
         f.loop(f.arg("first"), f.arg("last"), self.chunk, step=max(1, lanes))
         f.ret()
 
@@ -226,10 +227,10 @@ class _Block:
             number = f.arg("column") + column
             there = f.compare("<", number, f.arg("width"), signed=False)
             x = f.select(there, x, f.arg("fill"))
-        if self.zero is None:
+        if not self.codes:
             return load(f, self.k.isa, spec.x, x, self.lanes)
-        found: Value = self.converted(x) - self.zero
-        return found
+        found = self.converted(x)
+        return found if self.zero is None else found - self.zero
 
     def converted(self, x: Value) -> Value:
         """An integer as a float."""

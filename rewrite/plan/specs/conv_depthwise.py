@@ -22,8 +22,8 @@ class Depthwise(Spec):
 
     over channels-last images without borders: what lies outside is `fill`. `columns`, `stride` and
     `dilation` are those of a row of the kernel. `block` pixels of a row are computed at once.
-    `tail`: channels that do not fill a vector. Of integers `x`, x - fill is summed up in floats:
-    where all sums are below 2^24, that is exact.
+    `tail`: channels that do not fill a vector. Of integers `x`, x - fill is summed up in floats
+    (`shifted`: whether fill is other than 0): where all sums are below 2^24, that is exact.
 
     Words:
       0 x  1 w, [rows][columns][spread][C] of type `total`  2 bias, of type `total`
@@ -48,3 +48,4 @@ class Depthwise(Spec):
     tail: int
     after: After
     spread: int = 1
+    shifted: bool = True
