@@ -219,6 +219,29 @@ def _attention(call: Call) -> None:
     _mask(call, sizes.get("queries"), total)
 
 
+def _linear_attention(call: Call) -> None:
+    sizes: Sizes = {}
+    for index, pattern in ((0, "batch steps _"), (1, "batch steps _"), (2, "batch steps _")):
+        fit(call, index, pattern, sizes)
+    heads, shared = call.integer("q_num_heads", 1), call.integer("kv_num_heads", 1)
+    q, k = size_at(call, 0, 2), size_at(call, 1, 2)
+    if q is not None and k is not None:
+        dims.same_dim(dims.quotient([q], [heads]), dims.quotient([k], [shared]))
+
+
+def _causal_conv(call: Call) -> None:
+    sizes: Sizes = {}
+    for index, pattern in (
+        (0, "batch channels _"), (1, "channels _ _"), (2, "channels"), (3, "batch channels _"),
+    ):  # fmt: skip
+        fit(call, index, pattern, sizes)
+
+
+def _tensor_scatter(call: Call) -> None:
+    batch = size_at(call, 0, 0)
+    fit(call, 2, "batch", {} if batch is None else {"batch": batch})
+
+
 def _mask(call: Call, queries: Dim | None, total: Dim | None) -> None:
     """Broadcast to queries by keys; from opset 24 on of fewer keys, too."""
     shape = call.shape(3) if call.has(3) else None
@@ -433,6 +456,7 @@ _RULES: Mapping[str, Rule] = {
     "AffineGrid": _affine_grid,
     "Attention": _attention,
     "BatchNormalization": _batch_normalization,
+    "CausalConvWithState": _causal_conv,
     "Clip": _clip,
     "Compress": _compress,
     "Conv": _conv,
@@ -446,6 +470,7 @@ _RULES: Mapping[str, Rule] = {
     "GridSample": _grid_sample,
     "GroupNormalization": _group_normalization,
     "InstanceNormalization": _channels(1, 2),
+    "LinearAttention": _linear_attention,
     "LpNormalization": _lp_normalization,
     "MatMulInteger": _matmul_integer,
     "MelWeightMatrix": _mel_weights,
@@ -458,4 +483,5 @@ _RULES: Mapping[str, Rule] = {
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
     "Slice": _slice,
+    "TensorScatter": _tensor_scatter,
 }
