@@ -373,8 +373,8 @@ def _pad(call: Call) -> None:
 
 
 def _affine_grid(call: Call) -> None:
-    rank = call.length_of(1)
-    sizes = call.integers_of(1)
+    fit(call, 1, "rank", {})
+    rank, sizes = call.length_of(1), call.integers_of(1)
     if rank is None:
         return
     if rank not in (4, 5):

@@ -58,6 +58,7 @@ WRONG: list[tuple[str, Sequence[str | None], Mapping[str, Any], str]] = [
     ("InstanceNormalization", [X, "f32 3", "f32 2"], {}, "`channels` is 3, not 2"),
     ("GroupNormalization", ["f32 1,4,6", "f32 2", "f32 4"], {"num_groups": 2}, "is 2, not 4"),
     ("AffineGrid", ["f32 2,1,3", "s64 4"], {}, "a dimension is 1, not 2"),
+    ("AffineGrid", ["f32 2,2,3", "s64 4,2"], {}, "is not [rank]"),
     ("AffineGrid", ["f32 2,2,3", "s64 3"], {}, "a tensor of rank 3"),
     ("MelWeightMatrix", ["s64", "s64", "s64 2", "f32", "f32"], {}, "2 elements, not 1"),
     ("LinearAttention", ["f32 2,3,16", "f32 2,3,8", "f32 2,3,8"],
