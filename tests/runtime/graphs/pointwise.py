@@ -75,7 +75,8 @@ def binary(m: Maker) -> Value | None:
         return None
     y = second_operand(m, x)
     shape = together(x.shape, y.shape)
-    assert shape is not None
+    if shape is None:
+        return None
     name = m.choose(("Add", "Sub", "Mul", "Max", "Min", "Div", "PRelu", "Mod", "Pow"))
     exact = x.exact and y.exact
     if x.integer:
@@ -123,7 +124,8 @@ def compare(m: Maker) -> Value | None:
     if not y.exact:
         return None
     shape = together(x.shape, y.shape)
-    assert shape is not None
+    if shape is None:
+        return None
     name = m.choose(("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"))
     return m.add(m.node(name, [x, y]), "bool", shape, True, 1.0)
 
