@@ -11,7 +11,7 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -75,36 +75,39 @@ def separated(
 ) -> list[Any]:
     """The results, each in memory of its own: a graph may give what it was given, or one value
     twice. `values`: what it was given; `places`: arrays that it was asked to write to."""
-    left = {id(array) for array in places}
-    owners = {id(_owner(array)) for value in values for array in _arrays(value)}
-
-    def separate(value: Any) -> Any:
-        if isinstance(value, list):
-            return [separate(item) for item in value]
-        if not isinstance(value, np.ndarray) or id(value) in left:
-            return value
-        owner = id(_owner(value))
-        made = value.copy() if owner in owners else value
-        owners.add(owner)
-        return made
-
-    return [separate(value) for value in results]
+    owners: set[int] = set()
+    for value in values:
+        _note_owners(value, owners)
+    left = {id(array) for array in places} if places else ()
+    return [value if id(value) in left else _separate(value, owners) for value in results]
 
 
-def _arrays(value: Any) -> Iterator[Array]:
+def _separate(value: Any, owners: set[int]) -> Any:
+    """A copy of what lies in memory that has an owner already; it has one then."""
+    if isinstance(value, list):
+        return [_separate(item, owners) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    owner = _owner(value)
+    made = value.copy() if owner in owners else value
+    owners.add(owner)
+    return made
+
+
+def _note_owners(value: Any, owners: set[int]) -> None:
     if isinstance(value, list):
         for item in value:
-            yield from _arrays(item)
+            _note_owners(item, owners)
     elif isinstance(value, np.ndarray):
-        yield value
+        owners.add(_owner(value))
 
 
-def _owner(array: Array) -> object:
-    """Whose memory an array is a view of."""
-    found: Any = array
-    while isinstance(found, np.ndarray) and found.base is not None:
-        found = found.base
-    return found
+def _owner(array: Array) -> int:
+    """The identity of the array that an array is a view of, or its own."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        array, base = base, base.base
+    return id(array)
 
 
 @cache

@@ -32,7 +32,7 @@ from rewrite.runtime.outputs import separated
 from rewrite.runtime.profile import Profile, Row
 from rewrite.runtime.reference import run_node
 from rewrite.runtime.spill import Spilled
-from rewrite.schema import Type
+from rewrite.schema import Shape, Type
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Value = Any
@@ -455,23 +455,27 @@ def _usable(array: Array) -> bool:
 
 def _check_sizes(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
     declared = port.type.shape if port.type is not None else None
-    if declared is None:
+    if declared is None or declared == shape:
         return
-    fits = len(declared) == len(shape) and all(
-        dim == size for dim, size in zip(declared, shape, strict=True) if isinstance(dim, int)
-    )
-    if not fits:
-        wanted = ", ".join("?" if str(d).startswith("?") else str(d) for d in declared)
-        message = f"input `{port.name}` has shape {list(shape)}, the model wants [{wanted}]"
-        raise error("RW809", message)
+    if len(declared) != len(shape):
+        raise _missized(port, shape, declared)
     for dim, size in zip(declared, shape, strict=True):
-        if isinstance(dim, str) and not dim.startswith("?"):
+        if dim.__class__ is int:
+            if dim != size:
+                raise _missized(port, shape, declared)
+        elif isinstance(dim, str) and not dim.startswith("?"):
             before, owner = sizes.setdefault(dim, (size, port.name))
             if before != size:
                 raise error(
                     "RW809",
                     f"`{dim}` is {before} in input `{owner}` and {size} in `{port.name}`",
                 )
+
+
+def _missized(port: Port, shape: tuple[int, ...], declared: Shape) -> RewriteError:
+    wanted = ", ".join("?" if str(d).startswith("?") else str(d) for d in declared)
+    message = f"input `{port.name}` has shape {list(shape)}, the model wants [{wanted}]"
+    return error("RW809", message)
 
 
 def _fill(name: str, target: Array, result: Value) -> None:
