@@ -65,6 +65,13 @@ def store(
         f.store(f.extract(raw, lane), at)
 
 
+def prefetch(f: Function, pointer: Value, level: int = 2) -> None:
+    """Fetches a line into caches from this level on; any address will do."""
+    f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    near = 4 - level  # LLVM's locality: 3 for the nearest
+    f.do(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 {near}, i32 1)")
+
+
 def _gathered(f: Function, dtype: str, pointer: Value, lanes: int, stride: Int) -> Value:
     name = memory_type(dtype)
     value = f.undef(vector(name, lanes))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from rewrite.codegen.ir import Function, Int
 from rewrite.codegen.isa import Isa
+from rewrite.codegen.memory import prefetch
 from rewrite.codegen.product import Product
 from rewrite.codegen.value import Value
 
@@ -96,12 +97,6 @@ def contract(
     return found
 
 
-def _ask(f: Function, place: Value) -> None:
-    """For a line of data, into the second level of the cache."""
-    f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
-    f.do(f"call void @llvm.prefetch.p0(ptr {place.text}, i32 0, i32 2, i32 1)")
-
-
 def _split(f: Function, steps: Int, unroll: int) -> tuple[Int, Int]:
     """How many unrolled turns, and how many steps are left."""
     if unroll == 1:
@@ -145,7 +140,7 @@ class _Loop:
         b = [product.load_panel(f, f.at(panel, first + v * size)) for v in range(self.vectors)]
         if self.ahead is not None:
             for v in range(self.vectors):
-                _ask(f, f.at(f.at(panel, self.ahead), first + v * size))
+                prefetch(f, f.at(f.at(panel, self.ahead), first + v * size))
         found: list[Value] = []
         for r, row in enumerate(self.rows):
             pointer = walk[row.pointer]

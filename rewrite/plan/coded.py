@@ -8,7 +8,8 @@ Between those bounds nothing saturates, which a processor need not be asked abou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from rewrite.plan.spec import Body, Constant, Step
 from rewrite.quant.codes import code_type
@@ -123,9 +124,10 @@ def needed(body: Body, others: dict[int, int]) -> Body:
         found = others.get(value, value)
         return numbers.get(found, found)
 
-    steps = []
-    for index in left:
-        old = body.steps[index]
-        args_ = tuple(number(a) if isinstance(a, int) else a for a in old.args)
-        steps.append(Step(old.domain, old.name, args_, old.dtype, old.attributes, old.opset))
-    return Body(body.dtypes, tuple(steps), tuple(number(r) for r in body.results))
+    steps = tuple(renumbered(body.steps[index], number) for index in left)
+    return Body(body.dtypes, steps, tuple(number(r) for r in body.results))
+
+
+def renumbered(step: Step, number: Callable[[int], int]) -> Step:
+    """The step with other numbers for the values it takes."""
+    return replace(step, args=tuple(number(a) if isinstance(a, int) else a for a in step.args))

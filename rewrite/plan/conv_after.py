@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from rewrite.ops.dtypes import to_numpy
-from rewrite.plan.coded import coded, needed
+from rewrite.plan.coded import coded, needed, renumbered
 from rewrite.plan.conv_steps import Program
 from rewrite.plan.instance import Array
 from rewrite.plan.lowering import Lowering
@@ -202,17 +202,9 @@ def chained(first: Body, second: Body) -> Body:
             return early(first.results[0])
         return n1 + value - 1 if value <= n2 else total + steps + value - 1 - n2
 
-    moved = [_renumbered(s, early) for s in first.steps] + [
-        _renumbered(s, late) for s in second.steps
+    moved = [renumbered(s, early) for s in first.steps] + [
+        renumbered(s, late) for s in second.steps
     ]
     return Body(
         first.dtypes + second.dtypes[1:], tuple(moved), tuple(late(r) for r in second.results)
-    )
-
-
-def _renumbered(step: Step, number: object) -> Step:
-    assert callable(number)
-    return replace(
-        step,
-        args=tuple(a if a is None or isinstance(a, Constant) else number(a) for a in step.args),
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -155,7 +154,7 @@ class _Batch:
     def _most(self, limit: int) -> int:
         """Turns whose outputs there is room for."""
         places = {self._place(o) for o in self.around.stacked}
-        size = sum(_bytes(self._view(place)) for place in places)
+        size = sum(self._view(place).bytes for place in places)
         return max(FEW, _STACKED // size) if size else limit
 
     def _place(self, output: int) -> int:
@@ -176,7 +175,7 @@ class _Batch:
             stack = self.empty((room, *view.shape), to_numpy(view.dtype))
             self.stacks[place] = stack
             self.arrays[place] = stack[0, ...]
-            self.advances.append((place, _bytes(view)))
+            self.advances.append((place, view.bytes))
         return True
 
     def _state(self, given: int, output: int) -> bool:
@@ -219,7 +218,7 @@ class _Batch:
         if place < 0:
             return number is not None and self._is_always_true(number)
         view = self._view(place)
-        if self.arrays[place] is not None or prod(view.shape) != 1:
+        if self.arrays[place] is not None or view.size != 1:
             return False
         self.condition = self.arrays[place] = np.ones(view.shape, np.bool_)
         return True
@@ -236,10 +235,6 @@ class _Batch:
                 view = self._view(place)
                 self.arrays[place] = self.empty(view.shape, to_numpy(view.dtype))
         return all(array is not None for array in self.arrays)
-
-
-def _bytes(view: View) -> int:
-    return prod(view.shape) * to_numpy(view.dtype).itemsize
 
 
 def _is_like(value: Value, view: View) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rewrite.codegen.kernel import Kernel, emits
 from rewrite.codegen.kernels.gemm_finish import Finish
 from rewrite.codegen.kernels.gemm_micro import micro_kernels
+from rewrite.codegen.memory import prefetch
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.gemm import Gemm
 from rewrite.plan.view import BYTES
@@ -210,11 +211,9 @@ class _Driver:
 
             def ask(_: Value, at: Value, row: Value = row, size: int = size) -> Value:
                 for line in range(0, size, 64):
-                    place = f.at(at, line).text
-                    f.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+                    prefetch(f, f.at(at, line), 1)
                 return f.at(at, row)
 
-            self.k.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
             f.loop(0, height, ask, [f.at(pointer, start * row)])
 
     def _rows(self, tile: Value) -> tuple[Value, Value]:

@@ -12,8 +12,8 @@ from rewrite.codegen.ir import Int
 from rewrite.codegen.kernels.rows_fold import averaged, combiner
 from rewrite.codegen.kernels.rows_frame import Cell, Place, splat_to
 from rewrite.codegen.kernels.rows_lines import Lines
-from rewrite.codegen.kernels.rows_memory import Partial, partial, prefetch
-from rewrite.codegen.memory import load, store
+from rewrite.codegen.kernels.rows_memory import Partial, partial
+from rewrite.codegen.memory import load, prefetch, store
 from rewrite.codegen.value import Value
 from rewrite.plan.specs.rows import ANY, NEXT, args_of
 from rewrite.plan.specs.rows_passes import HEAVY, Pass

@@ -82,12 +82,6 @@ def store_partial(
     f.loop(0, part.count, move)
 
 
-def prefetch(f: Function, pointer: Value) -> None:
-    """Fetches a line into the second level of caches; any address will do."""
-    f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
-    f.do(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 2, i32 1)")
-
-
 def _masks(isa: Isa, dtype: str) -> bool:
     """Whether the machine reads and writes some lanes of a vector only."""
     if isa.arch != "x86_64" or BYTES[dtype] > 8:

@@ -7,7 +7,7 @@ import pytest
 from rewrite.audit.lint.domain import Domain, compared, one_of
 from tests.audit.lint.packs import rule
 
-NEG = "  match y = Neg({})\n  where {}\n  emit  y = Identity(Identity({}))\n  claim equal(rtol=0.5)"
+NEG = "  match y = Neg({})\n  where {}\n  emit  y = Neg(Identity({}))\n  claim exact"
 
 
 def told(lint, operand: str, where: str, code: str = "RW91") -> list[tuple[str, str]]:
@@ -65,23 +65,24 @@ def test_verdicts(lint, operand, where, expected):
 def test_lets_are_looked_through(lint):
     text = rule(
         "  match y = Neg(x)\n  let   n = rank(x)\n  where n >= 3, rank(x) > 1\n"
-        "  emit  y = Identity(Identity(x))\n  claim equal(rtol=0.5)"
+        "  emit  y = Neg(Identity(x))\n  claim exact"
     )
     assert [f.code for f in lint(text, "RW91")] == ["RW913"]
 
 
 def test_conditions_of_an_alternative_do_not_hold_outside_of_it(lint):
     text = rule(
-        "  match y = Neg(x) as neg | Abs(x)\n  where if neg: rank(x) >= 3\n  where rank(x) >= 2\n"
-        "  emit  y = Identity(Identity(x))\n  claim equal(rtol=0.5)"
+        "  match y = Neg(x) as neg | Identity(Neg(x))\n"
+        "  where if neg: rank(x) >= 3\n  where rank(x) >= 2\n"
+        "  emit  y = Neg(Identity(x))\n  claim exact"
     )
     assert lint(text, "RW91") == ()
 
 
 def test_a_type_in_one_branch_only_is_not_certain(lint):
     text = rule(
-        "  match y = Neg(x: f32) | Abs(x)\n  where dtype(x) == f32\n"
-        "  emit  y = Identity(Identity(x))\n  claim equal(rtol=0.5)"
+        "  match y = Neg(x: f32) | Identity(Neg(x))\n  where dtype(x) == f32\n"
+        "  emit  y = Neg(Identity(x))\n  claim exact"
     )
     assert lint(text, "RW91") == ()
 
@@ -89,12 +90,12 @@ def test_a_type_in_one_branch_only_is_not_certain(lint):
 def test_guards_of_branches(lint):
     text = rule(
         "  match y = Neg(x: f32) if (dtype(x) == f32) | Neg(x: f16)\n"
-        "  emit  y = Identity(Identity(x))\n  claim equal(rtol=0.5)"
+        "  emit  y = Neg(Identity(x))\n  claim exact"
     )
     assert [f.code for f in lint(text, "RW91")] == []  # x has another type in the other branch
     text = rule(
-        "  match y = Neg(x: f32) | Abs(x: f32) if (dtype(x) == f32)\n"
-        "  emit  y = Identity(Identity(x))\n  claim equal(rtol=0.5)"
+        "  match y = Neg(x: f32) | Identity(Neg(x: f32)) if (dtype(x) == f32)\n"
+        "  emit  y = Neg(Identity(x))\n  claim exact"
     )
     assert [f.code for f in lint(text, "RW91")] == ["RW911"]
 
