@@ -11,7 +11,7 @@ import multiprocessing
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -24,6 +24,7 @@ from rewrite.audit.claims.task import Failed
 from rewrite.audit.claims.worker import begin
 
 LEAST_SECONDS = 5.0
+_TURN = 0.2  # seconds between two looks at whether the command was asked to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,13 @@ def pairs_in(
 
     with ThreadPoolExecutor(threads) as pool:
         try:
-            yield from pool.map(run, folders)
+            for future in [pool.submit(run, folder) for folder in folders]:
+                # A signal that comes just before Python begins to wait does not end the wait.
+                while not wait([future], _TURN).done:
+                    pass
+                yield future.result()
         finally:
+            pool.shutdown(wait=False, cancel_futures=True)
             processes.end()  # threads wait for them
 
 
